@@ -14,6 +14,7 @@ mod get;
 mod info;
 mod lab;
 mod ls;
+mod meta;
 mod mount;
 mod node;
 mod placement;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 
 /// One POSIX drive of any folders, disks, servers and buckets, which survives the loss of some of them.
 ///
-/// META is the metadata of a volume: FILE or sqlite:FILE. `weft quickstart ./try` shows everything at once; `weft COMMAND --help` has
+/// META is the metadata of a volume: FILE, or postgres://HOST/DATABASE. `weft quickstart ./try` shows everything at once; `weft COMMAND --help` has
 /// examples.
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, max_term_width = 100)]
@@ -47,7 +48,7 @@ pub struct Arguments {
 
 /// The commands as `weft --help` shows them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "fsck"]),
+    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "meta", "fsck"]),
     ("Nodes", &["node", "placement"]),
     ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
     ("Safety", &["status", "care", "repair", "scrub", "gc"]),
@@ -116,6 +117,9 @@ pub enum Command {
     Fsck(fsck::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    /// Write metadata as text, or move it to another place or engine
+    #[command(subcommand)]
+    Meta(meta::Arguments),
     Recover(recover::Arguments),
     Gc(gc::Arguments),
     /// List, show, prove and measure erasure codes
@@ -166,6 +170,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Gc(arguments) => return gc::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => return restore::run(&arguments),
+        Command::Meta(arguments) => return meta::run(&arguments),
         Command::Recover(arguments) => return recover::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Choose(arguments) => choose::run(&arguments),

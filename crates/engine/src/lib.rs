@@ -29,6 +29,7 @@ pub mod cluster;
 mod compaction;
 mod control;
 pub mod copies;
+pub mod dump;
 pub mod ended;
 mod engine;
 mod error;

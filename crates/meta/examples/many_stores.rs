@@ -1,5 +1,6 @@
 //! How creates grow with the stores on one engine that takes a round trip for each call:
-//! `cargo run --release -p weft-meta --example many_stores [-- ROUND_TRIP_US]`.
+//! `cargo run --release -p weft-meta --example many_stores [-- ROUND_TRIP_US | postgres://...]`. Of a PostgreSQL server each client has
+//! connections of its own, and each measurement a schema of its own, which stays.
 //!
 //! In directories of their own they should grow with the stores, and in one directory nearly so; so should those of many threads of one
 //! store.
@@ -12,7 +13,7 @@ use weft_format::records::{Kind, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{Ino, PolicyId, VolumeId};
 use weft_meta::engines::MemoryKv;
 use weft_meta::kv::{Answer, Batch, Kv, KvError, Pair, Question, Snapshot};
-use weft_meta::{NewInode, Store};
+use weft_meta::{Access, MetaUrl, NewInode, Store};
 
 const FOR: Duration = Duration::from_secs(2);
 const CLIENTS: [usize; 5] = [1, 2, 4, 8, 16];
@@ -69,8 +70,8 @@ impl Snapshot for RemoteSnapshot<'_> {
 }
 
 fn main() {
-    let round_trip_us = std::env::args().nth(1).map_or(500, |text| text.parse().expect("microseconds"));
-    println!("creates a second, all together; a round trip takes {round_trip_us} us");
+    let place = std::env::args().nth(1).unwrap_or_else(|| "500".into());
+    println!("creates a second, all together, at {place} (us for a round trip, or a server)");
     println!(
         "{:>8} {:>18} {:>18} {:>18} {:>18}",
         "clients", "own directories", "one directory", "threads, own", "threads, one"
@@ -78,7 +79,7 @@ fn main() {
     for clients in CLIENTS {
         let rates =
             [(true, true), (true, false), (false, true), (false, false)].map(|(has_stores, has_directories)| {
-                let (rate, conflicts, refused) = measure(clients, has_stores, has_directories, round_trip_us);
+                let (rate, conflicts, refused) = measure(clients, has_stores, has_directories, &place);
                 let troubles = if conflicts + refused > 0 {
                     format!(" ({conflicts} conflicts, {refused} refused)")
                 } else {
@@ -92,16 +93,35 @@ fn main() {
 
 /// Creates a second, conflicts, and creates that were refused: of stores of their own or threads of one, in directories of their own or
 /// one.
-fn measure(clients: usize, has_stores: bool, has_directories: bool, round_trip_us: u64) -> (f64, u64, u64) {
-    let round_trip = Duration::from_micros(round_trip_us);
-    let kv = Arc::new(Remote { inner: MemoryKv::new(), round_trip, conflicts: AtomicU64::new(0) });
+fn measure(clients: usize, has_stores: bool, has_directories: bool, place: &str) -> (f64, u64, u64) {
+    let memory = place.parse().ok().map(|round_trip_us| {
+        let round_trip = Duration::from_micros(round_trip_us);
+        Arc::new(Remote { inner: MemoryKv::new(), round_trip, conflicts: AtomicU64::new(0) })
+    });
+    let url = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+        let url = format!("{place}?schema=bench_{}", since.as_micros());
+        let url = MetaUrl::parse(url.as_ref()).expect("microseconds or an address");
+        url.create().expect("a new schema");
+        url
+    };
+    let url = memory.is_none().then(url);
+    let open = || -> Arc<dyn Kv> {
+        match (&memory, &url) {
+            (Some(memory), _) => memory.clone(),
+            (None, Some(url)) => url.open(Access::Shared, None, &Env::system()).expect("it opens"),
+            (None, None) => unreachable!("one of both"),
+        }
+    };
+    let conflicts = || memory.as_ref().map_or(0, |memory| memory.conflicts.load(Ordering::Relaxed));
+    let kv = open();
     let volume = VolumeRecord { volume: VolumeId(1), created_ms: 0, default_policy: PolicyId(0) };
-    let first = Store::format(kv.clone(), &volume, &PolicyRecord::of("rs:4+2", Some(1)), now(), &Env::system())
-        .expect("a volume");
+    let first =
+        Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), now(), &Env::system()).expect("a volume");
     let first = Arc::new(first);
     let client = |number: usize| {
         let store = match has_stores {
-            true => Arc::new(Store::open(kv.clone(), &Env::system()).expect("the volume")),
+            true => Arc::new(Store::open(open(), &Env::system()).expect("the volume")),
             false => Arc::clone(&first),
         };
         let own = || make(&store, Ino::ROOT, &format!("directory {number}"), Kind::Directory).expect("a directory");
@@ -111,7 +131,7 @@ fn measure(clients: usize, has_stores: bool, has_directories: bool, round_trip_u
         (store, directory)
     };
     let ready: Vec<_> = (0..clients).map(client).collect();
-    let before = kv.conflicts.load(Ordering::Relaxed);
+    let before = conflicts();
     let (made, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -130,7 +150,7 @@ fn measure(clients: usize, has_stores: bool, has_directories: bool, round_trip_u
         }
     });
     let rate = made.into_inner() as f64 / began.elapsed().as_secs_f64();
-    (rate, kv.conflicts.load(Ordering::Relaxed) - before, refused.into_inner())
+    (rate, conflicts() - before, refused.into_inner())
 }
 
 fn make(store: &Store, parent: Ino, name: &str, kind: Kind) -> Option<Ino> {

@@ -5,11 +5,16 @@
 //! nothing else of what is in a value.
 
 use crate::store::values::Usage;
+use std::ops::Range;
 use weft_format::records::{Attributes, Timestamp};
 
 /// Clocks of machines, and threads that took the time before others, differ by less than this. A directory's time that is further ahead of
 /// a change was set by somebody.
 const SKEW_S: i64 = 10;
+
+/// The first bytes of deltas that are kept.
+const USAGE: u8 = 1;
+const NAMES: u8 = 2;
 
 /// A change that is applied to the value that is there when the batch is committed. Those of one key commute, up to times that are
 /// further apart than clocks are.
@@ -40,6 +45,44 @@ pub enum Delta {
 }
 
 impl Delta {
+    /// Its bytes, for an engine that keeps deltas beside the value for a while; `None` of one that must be applied where it is
+    /// committed. FORMAT.md has the layout.
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        match self {
+            Delta::Usage { inodes, live_bytes } => {
+                Some([&[USAGE][..], &inodes.to_le_bytes(), &live_bytes.to_le_bytes()].concat())
+            }
+            Delta::Names { changed: Timestamp { seconds, nanoseconds }, subdirectories } => {
+                let fields = [&[NAMES][..], &seconds.to_le_bytes(), &nanoseconds.to_le_bytes()];
+                Some([&fields.concat()[..], &subdirectories.to_le_bytes()].concat())
+            }
+            Delta::Attributes { .. } => None,
+        }
+    }
+
+    /// The inverse of [`Self::encode`]; `None`: these bytes are no delta.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        match *tag {
+            USAGE => {
+                let (inodes, live_bytes) = rest.split_first_chunk()?;
+                let live_bytes = i64::from_le_bytes(live_bytes.try_into().ok()?);
+                Some(Delta::Usage { inodes: i64::from_le_bytes(*inodes), live_bytes })
+            }
+            NAMES => {
+                let (seconds, rest) = rest.split_first_chunk()?;
+                let (nanoseconds, subdirectories) = rest.split_first_chunk()?;
+                let (seconds, nanoseconds) = (i64::from_le_bytes(*seconds), u32::from_le_bytes(*nanoseconds));
+                let subdirectories = i64::from_le_bytes(subdirectories.try_into().ok()?);
+                let changed = Timestamp { seconds, nanoseconds };
+                (nanoseconds < 1_000_000_000).then_some(Delta::Names { changed, subdirectories })
+            }
+            _ => None,
+        }
+    }
+
     /// The value after it. Checks come before deltas, so a value that is missing is damage.
     ///
     /// # Errors
@@ -108,6 +151,22 @@ pub struct Directory {
 }
 
 impl Directory {
+    /// Where a directory's attributes have its links, mtime and ctime.
+    pub(crate) const VARIABLE: [Range<usize>; 3] = [32..36, 64..80, 92..100];
+    /// The first of them: the links.
+    pub(crate) const LINKS: Range<usize> = 32..36;
+
+    /// What it asks of a value, for engines that compare within a server: its bytes but for those of [`Self::VARIABLE`], which are 0, and
+    /// whether the directory has no links any more; `None`: the value must be the same.
+    pub(crate) fn masked(&self) -> Option<(Vec<u8>, bool)> {
+        let attributes = Attributes::decode(&self.value).ok()?;
+        let mut masked = self.value.clone();
+        for range in Self::VARIABLE {
+            masked[range].fill(0);
+        }
+        Some((masked, attributes.nlink == 0))
+    }
+
     /// Does it hold of what is there now?
     #[must_use]
     pub fn holds(&self, found: Option<&[u8]>) -> bool {

@@ -97,3 +97,21 @@ fn what_is_set_leaves_the_links_and_times_that_others_change() {
     assert_eq!(becomes(removed), Attributes { nlink: 0, ..others });
     assert!(removed.apply(None).is_err());
 }
+
+/// The bytes of FORMAT.md.
+#[test]
+fn deltas_that_are_kept_have_their_bytes() {
+    let usage = Delta::Usage { inodes: -2, live_bytes: 0x0102 };
+    let names = Delta::Names { changed: Timestamp { seconds: 5, nanoseconds: 7 }, subdirectories: -1 };
+    let golden = [(usage, "01feffffffffffffff0201000000000000"), (names, "02050000000000000007000000ffffffffffffffff")];
+    for (delta, hex) in golden {
+        let bytes = delta.encode().expect("it is kept");
+        assert_eq!(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), hex);
+        assert_eq!(Delta::decode(&bytes), Some(delta));
+        for length in 0..bytes.len() {
+            assert_eq!(Delta::decode(&bytes[..length]), None, "{length}");
+        }
+        assert_eq!(Delta::decode(&[&bytes[..], &[0]].concat()), None);
+    }
+    assert_eq!(Delta::decode(&[3; 17]), None);
+}

@@ -1,13 +1,17 @@
-//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default. Both pass `conformance.rs`.
+//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default, [`postgres`] for many machines. All pass
+//! `conformance.rs`.
 //!
 //! A volume names its engine by a [`MetaUrl`](crate::MetaUrl). A new engine is a file here and one line in [`KINDS`].
 
 pub mod memory;
 mod memtable;
+mod opening;
+pub mod postgres;
 pub mod sqlite;
 
 pub use memory::MemoryKv;
-pub use sqlite::{OpenError, SqliteKv, is_written_through};
+pub use opening::OpenError;
+pub use sqlite::{SqliteKv, is_written_through};
 
 use crate::kv::{Kv, Slot};
 use crate::owner::Holder;
@@ -45,4 +49,4 @@ pub type Pieces<'p> = dyn FnMut() -> Result<Option<Vec<Slot>>, String> + 'p;
 type Open = fn(&OsStr, Access, Option<&Path>, &Env) -> Result<Arc<dyn Kv>, OpenError>;
 
 /// The engines of this build. The first takes addresses without a scheme.
-pub static KINDS: &[&EngineKind] = &[&sqlite::KIND];
+pub static KINDS: &[&EngineKind] = &[&sqlite::KIND, &postgres::KIND];

@@ -67,7 +67,8 @@ pub enum MetaError {
         /// Its name.
         lease: String,
     },
-    /// Nodes know a newer opening of the volume: this metadata is a copy; the sentence says so, and the mend.
+    /// Nodes know a newer opening of the volume, or the engine another owner: nothing may be changed here; the sentence says so, and the
+    /// mend.
     #[error("{0}")]
     Superseded(String),
     /// Another process owns the volume; the sentence says who, and the mend.

@@ -171,7 +171,7 @@ pub struct Batch {
     /// Values to set, or to remove (`None`).
     pub writes: Vec<Slot>,
     /// Changes of what is there after that, each of another key that is not written. A key without a value is damage: one that may be
-    /// missing is checked, too.
+    /// missing is checked, too. So is a sum below zero, which an engine may notice when it is read.
     pub deltas: Vec<(Vec<u8>, Delta)>,
 }
 
@@ -197,7 +197,8 @@ impl Batch {
 /// An ordered, transactional key-value engine.
 pub trait Kv: Send + Sync {
     /// A view of everything committed so far through this engine, and at least everything that other processes had
-    /// flushed when it was taken. Keep it short: an engine may hold resources while it lives.
+    /// flushed when it was taken. All its answers are of one moment: that of the call, or one until the second question. Keep it short: an
+    /// engine may hold resources while it lives. An engine that cannot keep to the moment answers [`KvError::Conflict`]: ask a new one.
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError>;
 
     /// Applies the batch atomically if every check holds. On return it is visible to every later snapshot of this engine;

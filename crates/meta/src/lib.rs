@@ -22,7 +22,11 @@ pub mod guard;
 pub mod keys;
 pub mod kv;
 pub mod owner;
+pub mod pages;
 mod replica;
+#[cfg(feature = "servers")]
+#[doc(hidden)]
+pub mod servers;
 pub mod store;
 pub mod types;
 pub mod url;

@@ -122,10 +122,10 @@ impl fmt::Display for Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {
     /// Somebody else has it.
-    #[error("{} is in use by {}; {}", path.display(), name(holder), mend(holder))]
+    #[error("{place} is in use by {}; {}", name(holder), mend(holder))]
     InUse {
         /// The metadata store.
-        path: PathBuf,
+        place: String,
         /// Who; `None` if the holder has not said.
         holder: Option<Holder>,
     },
@@ -191,7 +191,7 @@ impl OwnerLock {
                 _ => RETRIES,
             };
             if tries >= retries {
-                return Err(OwnerError::InUse { path: metadata.to_path_buf(), holder: held });
+                return Err(OwnerError::InUse { place: metadata.display().to_string(), holder: held });
             }
             silent_count += u32::from(held.is_none());
             tries += 1;

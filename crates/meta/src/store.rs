@@ -236,8 +236,15 @@ impl Store {
         Ok(self.kv.verify()?)
     }
 
-    /// Runs `operation` on one snapshot and forgets what it would have written.
-    fn view<T>(&self, operation: impl FnOnce(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+    /// Runs `operation` on one snapshot and forgets what it would have written. Where the engine loses the snapshot, on another.
+    fn view<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        for _ in 1..ATTEMPTS {
+            let snapshot = self.kv.snapshot()?;
+            match operation(&mut Txn::reading(&*snapshot)) {
+                Err(MetaError::Engine(KvError::Conflict)) => {}
+                answer => return answer,
+            }
+        }
         let snapshot = self.kv.snapshot()?;
         operation(&mut Txn::reading(&*snapshot))
     }
@@ -287,6 +294,10 @@ impl Store {
                 if txn.must_be_alone() {
                     return Ok(None);
                 }
+                // The engine could not keep to the moment of the snapshot.
+                if let Err(MetaError::Engine(KvError::Conflict)) = answer {
+                    continue;
+                }
                 (answer?, txn.frees_room(), txn.into_batch()?)
             };
             let deltas = has_planted(Planted::RetryAppliedTwice).then(|| batch.deltas.clone());
@@ -312,7 +323,10 @@ impl Store {
         }
         let committed = if frees_room { self.kv.commit_freeing(batch) } else { self.kv.commit(batch) };
         self.change_count.fetch_add(1, Ordering::AcqRel);
-        Ok(committed?)
+        committed.map_err(|error| match error {
+            KvError::Displaced { sentence } => MetaError::Superseded(sentence),
+            error => error.into(),
+        })
     }
 
     /// A number that was never given out before. Not to be called within a transaction: it may need its own.

@@ -1,4 +1,4 @@
-//! Where the metadata of a volume is: `FILE`, or `ENGINE:PLACE` as in `sqlite:FILE`.
+//! Where the metadata of a volume is: `FILE`, or `ENGINE:PLACE` as in `sqlite:FILE` and `postgres://HOST/DATABASE`.
 //!
 //! [`MetaUrl::parse`] is the one place that selects an engine; [`engines::KINDS`](crate::engines::KINDS) lists the engines of this build.
 
@@ -59,13 +59,29 @@ fn split_scheme(text: &[u8]) -> Option<(&str, &[u8])> {
     is_scheme.then(|| (scheme, &text[colon + 1..]))
 }
 
+/// An address for a message: `***` in the place of a password, which does not belong there.
+fn without_password(text: &str) -> String {
+    let (before, query) = text.split_once('?').map_or((text, None), |(before, query)| (before, Some(query)));
+    let mut shown = match before.split_once("//").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
+        Some((scheme, (user, rest))) if user.contains(':') => {
+            format!("{scheme}//{}:***@{rest}", user.split(':').next().unwrap_or_default())
+        }
+        _ => before.to_owned(),
+    };
+    for (place, part) in query.into_iter().flat_map(|query| query.split('&')).enumerate() {
+        shown.push(if place == 0 { '?' } else { '&' });
+        shown.push_str(if part.starts_with("password=") { "password=***" } else { part });
+    }
+    shown
+}
+
 impl MetaUrl {
     /// Reads an address. Without a scheme it is a file of the first engine.
     ///
     /// # Errors
     /// [`MetaUrlError`]: no such engine, or a place that it cannot use.
     pub fn parse(text: &OsStr) -> Result<Self, MetaUrlError> {
-        let shown = || text.to_string_lossy().into_owned();
+        let shown = || without_password(&text.to_string_lossy());
         let (kind, place) = match split_scheme(text.as_bytes()) {
             None => (KINDS[0], text.as_bytes()),
             Some((scheme, place)) => {

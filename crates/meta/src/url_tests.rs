@@ -34,17 +34,31 @@ fn bytes_that_are_no_text_stay_as_they_are() {
 
 #[test]
 fn other_engines_are_refused_in_one_sentence_that_says_what_there_is() {
-    for (text, scheme) in
-        [("postgres://h/db", "postgres"), ("etcd://h:2379", "etcd"), ("a:b", "a"), ("SQLITE:x", "SQLITE")]
-    {
+    for (text, scheme) in [("redis://h/db", "redis"), ("etcd://h:2379", "etcd"), ("a:b", "a"), ("SQLITE:x", "SQLITE")] {
         let error = parse(text).unwrap_err();
         assert_eq!(error, MetaUrlError::UnknownEngine { scheme: scheme.into(), text: text.into() });
         let sentence = error.to_string();
         assert!(sentence.contains("it has `sqlite`") && sentence.contains(&format!("`./{text}`")), "{sentence}");
     }
-    for text in ["", "sqlite:", "sqlite://h/db", "sqlite:///a/b"] {
+    for text in ["", "sqlite:", "sqlite://h/db", "sqlite:///a/b", "postgres:", "postgres:h/db"] {
         assert!(matches!(parse(text), Err(MetaUrlError::Place { .. })), "{text}");
     }
+}
+
+#[test]
+fn a_password_in_an_address_is_refused_and_not_shown() {
+    for text in [
+        "postgres://u:s3cret@h/d",
+        "postgres://u:s3:cret@h:1/d?schema=x&password=s3cret",
+        "postgres://h/d?password=s3cret",
+    ] {
+        let sentence = parse(text).unwrap_err().to_string();
+        assert!(
+            !sentence.contains("cret") && sentence.contains("***") && sentence.contains("PGPASSWORD"),
+            "{sentence}"
+        );
+    }
+    assert_eq!(parse("postgres://u@h/d?schema=x").unwrap().to_string(), "postgres://u@h/d?schema=x");
 }
 
 #[test]

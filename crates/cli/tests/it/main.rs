@@ -21,6 +21,7 @@ mod metadata;
 mod mount;
 mod networks;
 mod openings;
+mod postgres;
 mod recover;
 mod requests;
 mod sandbox;

@@ -70,10 +70,12 @@ mod witness;
 mod writer;
 
 pub use commit::is_written_through;
-pub use file::OpenError;
+pub(crate) use copy::read as read_backup;
 pub(crate) use kind::KIND;
+pub(crate) use making::load_backup;
 
 use crate::descriptor::Descriptor;
+use crate::engines::OpenError;
 use crate::engines::memtable::{Memtable, Shared};
 use crate::keys::SharedPrefix;
 use crate::kv::{Batch, History, Kv, KvError, Snapshot};
@@ -254,7 +256,7 @@ impl SqliteKv {
         let (path, clock) = (file::probe(path)?, &*env.clock);
         let store = Descriptor::open(&path).map_err(|error| file::io_error(&path, error))?;
         if access != Access::Shared && !file::may_write(&path) {
-            return Err(OpenError::Denied(path));
+            return Err(OpenError::Denied(file::shown(&path)));
         }
         let holder = match access {
             Access::Owner => Some(Holder::this_process(mountpoint, clock)),

@@ -397,7 +397,7 @@ impl Store {
         limit: usize,
         parse: impl Fn(Key<'_>, &[u8]) -> Option<Result<T, MetaError>>,
     ) -> Result<Vec<T>, MetaError> {
-        self.view(|txn| txn.list(&range, limit, parse))
+        self.view(|txn| txn.list(&range, limit, &parse))
     }
 }
 

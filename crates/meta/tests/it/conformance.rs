@@ -1,24 +1,30 @@
-//! Both engines against the conformance suite, and against a plain ordered map.
+//! All engines against the conformance suite, and against a plain ordered map.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use weft_env::Env;
-use weft_meta::Access;
 use weft_meta::conformance::{self, Subject, get, scan};
 use weft_meta::engines::{MemoryKv, SqliteKv};
 use weft_meta::keys::SharedPrefix;
 use weft_meta::kv::{Batch, Kv, KvError};
+use weft_meta::{Access, MetaUrl, servers};
 
 struct Memory;
 
 impl Subject for Memory {
-    fn open(&self) -> Box<dyn Kv> {
-        Box::new(MemoryKv::new())
+    fn open(&self) -> Arc<dyn Kv> {
+        Arc::new(MemoryKv::new())
     }
 
     fn keeps(&self) -> bool {
         false
+    }
+
+    fn checks_ranges(&self) -> bool {
+        true
     }
 }
 
@@ -39,14 +45,53 @@ impl Sqlite {
 }
 
 impl Subject for Sqlite {
-    fn open(&self) -> Box<dyn Kv> {
+    fn open(&self) -> Arc<dyn Kv> {
         if !self.path().exists() {
             SqliteKv::create(&self.path()).unwrap();
         }
-        Box::new(SqliteKv::open(&self.path(), self.access, self.shared_keys, None, &Env::system()).unwrap())
+        Arc::new(SqliteKv::open(&self.path(), self.access, self.shared_keys, None, &Env::system()).unwrap())
     }
 
     fn keeps(&self) -> bool {
+        true
+    }
+
+    fn checks_ranges(&self) -> bool {
+        false
+    }
+}
+
+/// A schema of a server.
+struct Postgres<'s> {
+    server: &'s servers::Postgres,
+    access: Access,
+    schema: String,
+}
+
+impl<'s> Postgres<'s> {
+    fn new(server: &'s servers::Postgres, access: Access) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let schema = format!("s{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let subject = Self { server, access, schema };
+        subject.url().create().unwrap();
+        subject
+    }
+
+    fn url(&self) -> MetaUrl {
+        MetaUrl::parse(self.server.url(&self.schema).as_ref()).unwrap()
+    }
+}
+
+impl Subject for Postgres<'_> {
+    fn open(&self) -> Arc<dyn Kv> {
+        self.url().open(self.access, None, &Env::system()).unwrap()
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn checks_ranges(&self) -> bool {
         true
     }
 }
@@ -60,6 +105,13 @@ const SOME: &[SharedPrefix] =
 #[test]
 fn memory() {
     conformance::all(|| Memory);
+}
+
+#[test]
+fn postgres() {
+    let server = servers::Postgres::start();
+    conformance::all(|| Postgres::new(&server, Access::Owner));
+    conformance::all(|| Postgres::new(&server, Access::Shared));
 }
 
 #[test]

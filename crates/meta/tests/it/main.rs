@@ -5,6 +5,8 @@ mod crash;
 mod damage;
 mod home;
 mod pages;
+mod postgres;
 mod reading;
 mod sqlite;
+mod trees;
 mod two_processes;

@@ -42,7 +42,7 @@ fn a_store_is_made_once_and_refused_with_a_sentence_where_it_is_none() {
     let path = folder.path().join("a b?#%41 volume");
     let missing = refusal(&path);
     assert!(matches!(missing, OpenError::Missing(_)), "{missing}");
-    assert!(missing.to_string().ends_with("; make one with `weft format`, or correct the path"), "{missing}");
+    assert!(missing.to_string().ends_with("; make one with `weft format`, or correct the address"), "{missing}");
 
     SqliteKv::create(&path).unwrap();
     open(&path, Access::Owner).commit(set(b"k", b"v")).unwrap();

@@ -1,13 +1,15 @@
 //! Copies of a store: a backup, as of one moment, beside whoever writes; and a store that is made of a copy again.
 
 use super::changes;
-use super::file::{self, APPLICATION_ID, BACKUP_ID, OpenError};
+use super::file::{self, APPLICATION_ID, BACKUP_ID};
 use super::home::{self, State};
 use super::intents::Found;
 use super::making;
 use super::presence::{self, Presence};
-use super::rows::Fault;
+use super::rows::{self, Fault, Scan};
 use crate::descriptor::Descriptor;
+use crate::engines::OpenError;
+use crate::kv::Slot;
 use rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -23,7 +25,7 @@ pub(super) fn back_up(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), O
 /// Makes the new store `to` of a backup, or of any other copy of a store and the logs beside it.
 pub(super) fn restore(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), OpenError> {
     let from = match file::probe(from) {
-        Err(OpenError::Backup(from)) => from,
+        Err(OpenError::Backup(_)) => from.canonicalize().map_err(|error| file::io_error(from, error))?,
         other => other?,
     };
     making::build(to, |draft| {
@@ -32,6 +34,25 @@ pub(super) fn restore(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), O
         let logged = file::keep_log(&made, false).and_then(|()| made.execute_batch("PRAGMA journal_mode = WAL"));
         logged.and_then(|()| made.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
     })
+}
+
+/// The pairs of a backup, for another engine.
+pub(crate) fn read(from: &Path) -> Result<Vec<Slot>, OpenError> {
+    let from = match file::probe(from) {
+        Err(OpenError::Backup(_)) => from.canonicalize().map_err(|error| file::io_error(from, error))?,
+        Err(error) => return Err(error),
+        Ok(_) => {
+            let why = "it is no backup; make one of it with `weft backup META FILE`";
+            return Err(OpenError::Refused { place: file::shown(from), why: why.into() });
+        }
+    };
+    let connection = file::open(&from).map_err(|error| file::sql_error(&from, error))?;
+    let pairs = || {
+        let mut statement = connection.prepare(rows::SCAN)?;
+        let scan = Scan::new(&connection, &mut statement, &[], &[u8::MAX])?;
+        scan.map(|pair| pair.map(|(key, value)| (key, Some(value)))).collect::<Result<Vec<Slot>, Fault>>()
+    };
+    pairs().map_err(|fault| file::open_error(&from, fault))
 }
 
 /// All tables as of one moment, in one transaction that hinders no writer.

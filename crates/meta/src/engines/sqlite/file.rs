@@ -5,8 +5,8 @@
 
 use super::Failure;
 use super::rows::{self, Fault};
+use crate::engines::OpenError;
 use crate::kv::KvError;
-use crate::owner::OwnerError;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use rustix::fs::Access;
@@ -31,59 +31,6 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_KEPT_BYTES: u32 = 16 << 20;
 /// Page cache of a connection in KiB, negative as SQLite wants it.
 const PAGE_CACHE_KIB: i32 = -8192;
-
-/// Why a store cannot be made or opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The program runs on a SQLite that loses data.
-    #[error(
-        "this program runs on SQLite {found}, which can lose what was committed; use a weft that is built with SQLite 3.51.3 or newer"
-    )]
-    OldSqlite {
-        /// Its version.
-        found: String,
-    },
-    /// No such file.
-    #[error("there is no metadata store at {}; make one with `weft format`, or correct the path", .0.display())]
-    Missing(PathBuf),
-    /// The place is taken.
-    #[error("{} exists already; choose another path, or move it away if it is not needed any more", .0.display())]
-    Exists(PathBuf),
-    /// The file is something else.
-    #[error("{} is not a metadata store of WeftFS; check the path", .0.display())]
-    NotOurs(PathBuf),
-    /// It is a backup.
-    #[error("{} is a backup of a volume's metadata; make it the volume's metadata with `weft restore {} META`", .0.display(), .0.display())]
-    Backup(PathBuf),
-    /// The folder that it should be in does not exist.
-    #[error("there is no folder {}: make it with `mkdir -p`, or correct the path", .0.display())]
-    NoFolder(PathBuf),
-    /// Opened for writing, by everybody: readers take locks too.
-    #[error("{} cannot be written by this user: run this as its owner, or see to the permissions of it and its folder", .0.display())]
-    Denied(PathBuf),
-    /// The file was written by a newer program.
-    #[error("{} has metadata format {found}, and this program knows {FORMAT_VERSION}; use a newer weft", path.display())]
-    Newer {
-        /// The store.
-        path: PathBuf,
-        /// Its format version.
-        found: i32,
-    },
-    /// The file was written by a program from before the first release.
-    #[error("{} has metadata format {found}, from before the first release, and this program knows {FORMAT_VERSION}; copy its files out with the weft that made it, into a new volume", path.display())]
-    Older {
-        /// The store.
-        path: PathBuf,
-        /// Its format version.
-        found: i32,
-    },
-    /// Somebody owns it, or the lock failed.
-    #[error(transparent)]
-    Owner(#[from] OwnerError),
-    /// The engine failed.
-    #[error(transparent)]
-    Engine(#[from] KvError),
-}
 
 /// The names beside a file are durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
@@ -116,7 +63,7 @@ pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
     let path = path.canonicalize().map_err(|error| io_error(&path, error))?;
     match path.metadata() {
         Err(error) => return Err(io_error(&path, error)),
-        Ok(metadata) if !metadata.is_file() || metadata.len() == 0 => return Err(OpenError::NotOurs(path)),
+        Ok(metadata) if !metadata.is_file() || metadata.len() == 0 => return Err(OpenError::NotOurs(shown(&path))),
         Ok(_) => {}
     }
     // Through SQLite and not by reading the file: closing a descriptor of our own would drop the locks that another engine
@@ -126,7 +73,7 @@ pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
     match probed {
         Ok(identity) => recognise(&path, identity)?,
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
-            return Err(OpenError::NotOurs(path));
+            return Err(OpenError::NotOurs(shown(&path)));
         }
         // A checkpoint in progress can look like damage without locks: the real opening decides.
         Err(error) => tracing::debug!(store = %path.display(), %error, "the store has no readable header just now"),
@@ -134,10 +81,15 @@ pub(super) fn probe(path: &Path) -> Result<PathBuf, OpenError> {
     Ok(path)
 }
 
+/// A path in a message.
+pub(super) fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
 pub(super) fn io_error(path: &Path, error: io::Error) -> OpenError {
     match error.kind() {
-        io::ErrorKind::NotFound => OpenError::Missing(path.to_path_buf()),
-        io::ErrorKind::PermissionDenied => OpenError::Denied(path.to_path_buf()),
+        io::ErrorKind::NotFound => OpenError::Missing(shown(path)),
+        io::ErrorKind::PermissionDenied => OpenError::Denied(shown(path)),
         _ => failed(path, error).into(),
     }
 }
@@ -150,12 +102,14 @@ fn identity(connection: &Connection) -> rusqlite::Result<(i32, i32)> {
 fn recognise(path: &Path, (application_id, version): (i32, i32)) -> Result<(), OpenError> {
     match (application_id, version) {
         (APPLICATION_ID, FORMAT_VERSION) => Ok(()),
-        (BACKUP_ID, FORMAT_VERSION) => Err(OpenError::Backup(path.to_path_buf())),
+        (BACKUP_ID, FORMAT_VERSION) => Err(OpenError::Backup(shown(path))),
         (APPLICATION_ID, found) if found > 0 && found < FORMAT_VERSION => {
-            Err(OpenError::Older { path: path.to_path_buf(), found })
+            Err(OpenError::Older { place: shown(path), found, known: FORMAT_VERSION })
         }
-        (APPLICATION_ID, found) if found > FORMAT_VERSION => Err(OpenError::Newer { path: path.to_path_buf(), found }),
-        _ => Err(OpenError::NotOurs(path.to_path_buf())),
+        (APPLICATION_ID, found) if found > FORMAT_VERSION => {
+            Err(OpenError::Newer { place: shown(path), found, known: FORMAT_VERSION })
+        }
+        _ => Err(OpenError::NotOurs(shown(path))),
     }
 }
 
@@ -236,10 +190,10 @@ impl From<Fault> for Failure {
 
 pub(super) fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
     if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) {
-        return OpenError::NotOurs(path.to_path_buf());
+        return OpenError::NotOurs(shown(path));
     }
     if is_denied(path, &error) {
-        return OpenError::Denied(path.to_path_buf());
+        return OpenError::Denied(shown(path));
     }
     OpenError::Engine(failure(path, error.into()))
 }
@@ -247,7 +201,7 @@ pub(super) fn sql_error(path: &Path, error: rusqlite::Error) -> OpenError {
 pub(super) fn open_error(path: &Path, fault: Fault) -> OpenError {
     match fault {
         Fault::Sqlite(error) => sql_error(path, error),
-        Fault::Damaged(detail) => KvError::Damaged { store: path.display().to_string(), detail }.into(),
+        Fault::Damaged(detail) => KvError::Damaged { store: shown(path), detail }.into(),
         Fault::Refused(detail) => failed(path, detail).into(),
     }
 }
@@ -256,9 +210,9 @@ pub(super) fn open_error(path: &Path, fault: Fault) -> OpenError {
 pub(super) fn failure(path: &Path, failure: Failure) -> KvError {
     match failure {
         Failure::Conflict => KvError::Conflict,
-        Failure::Full => KvError::Full { store: path.display().to_string() },
+        Failure::Full => KvError::Full { store: shown(path) },
         Failure::Displaced(sentence) => KvError::Displaced { sentence },
-        Failure::Damaged(detail) => KvError::Damaged { store: path.display().to_string(), detail },
+        Failure::Damaged(detail) => KvError::Damaged { store: shown(path), detail },
         Failure::Busy(detail) | Failure::Broken(detail) => failed(path, detail),
     }
 }
@@ -278,7 +232,7 @@ fn is_denied(path: &Path, error: &rusqlite::Error) -> bool {
 }
 
 pub(super) fn failed(path: &Path, detail: impl ToString) -> KvError {
-    KvError::Failed { store: path.display().to_string(), detail: detail.to_string() }
+    KvError::Failed { store: shown(path), detail: detail.to_string() }
 }
 
 /// SQLite gives some relative paths a meaning of their own (`:memory:`).

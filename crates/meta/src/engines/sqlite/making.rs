@@ -1,14 +1,14 @@
 //! How a new store is made: under another name first, then renamed, so that it is there whole or not at all.
 
 use super::file::{
-    APPLICATION_ID, FORMAT_VERSION, OpenError, absolute, beside, failed, open_error, open_flags, require_sqlite,
+    APPLICATION_ID, BACKUP_ID, FORMAT_VERSION, absolute, beside, failed, open_error, open_flags, require_sqlite,
     sync_folder,
 };
 use super::home::State;
 use super::intents;
 use super::rows::{self, Editor, Fault};
 use super::{changes, file};
-use crate::engines::Pieces;
+use crate::engines::{OpenError, Pieces};
 use crate::kv::Slot;
 use crate::owner::companion;
 use rusqlite::{Connection, OpenFlags};
@@ -25,6 +25,15 @@ pub(super) fn create(path: &Path) -> Result<(), OpenError> {
 
 /// Makes a store of these pieces.
 pub(super) fn load(path: &Path, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
+    load_as(path, APPLICATION_ID, pieces)
+}
+
+/// Makes a backup of the pieces of another engine's store.
+pub(crate) fn load_backup(path: &Path, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
+    load_as(path, BACKUP_ID, pieces)
+}
+
+fn load_as(path: &Path, application_id: i32, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
     build(path, |draft| {
         // It holds everybody's names.
         let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(draft);
@@ -34,8 +43,9 @@ pub(super) fn load(path: &Path, pieces: &mut Pieces<'_>) -> Result<(), OpenError
         while let Some(slots) = pieces().map_err(|why| failed(path, why))? {
             apply(&connection, &slots).map_err(|fault| open_error(path, fault))?;
         }
+        let marked = connection.pragma_update(None, "application_id", application_id);
         // All of it is in the one file, which is renamed.
-        let filed = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        let filed = marked.and_then(|()| connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)"));
         let closed = filed.and_then(|()| connection.close().map_err(|(_, error)| error));
         closed.map_err(|error| open_error(path, error.into()))
     })
@@ -54,7 +64,7 @@ pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenErro
     // A log beside the path would be replayed into the new store.
     for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
         if taken.symlink_metadata().is_ok() {
-            return Err(OpenError::Exists(taken));
+            return Err(OpenError::Exists(file::shown(&taken)));
         }
     }
     if let Some(folder) = path.parent()
@@ -102,7 +112,7 @@ fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     }
     let here = rustix::fs::CWD;
     rustix::fs::renameat_with(here, draft, here, path, RenameFlags::NOREPLACE).map_err(|errno| match errno {
-        rustix::io::Errno::EXIST => OpenError::Exists(path.to_path_buf()),
+        rustix::io::Errno::EXIST => OpenError::Exists(file::shown(path)),
         errno => io(errno.into()),
     })?;
     sync_folder(path).map_err(io)

@@ -1,0 +1,219 @@
+//! A volume whose metadata is on PostgreSQL: real mounts, and a server that dies, comes back, and keeps out who was away for too long.
+
+use crate::sandbox::{Sandbox, until};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use weft_meta::servers::Postgres;
+
+/// A server, and a volume of six nodes on it.
+struct Volume {
+    server: Postgres,
+    sandbox: Sandbox,
+    url: String,
+}
+
+impl Volume {
+    fn new() -> Self {
+        let (server, sandbox) = (Postgres::start(), Sandbox::empty());
+        let volume = Self { url: server.url("weft"), server, sandbox };
+        volume.weft(&["format", "--policy", "rs:4+2", &volume.url]).ok();
+        for number in 1..=6 {
+            let node = volume.sandbox.path(&format!("node{number}"));
+            volume.weft(&["node", "add", &volume.url, &number.to_string(), &node]).ok();
+        }
+        volume
+    }
+
+    /// What programs note of the volume is in the sandbox, too.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.sandbox.command(arguments);
+        command.env("XDG_STATE_HOME", self.sandbox.path("state"));
+        command
+    }
+
+    fn weft(&self, arguments: &[&str]) -> crate::sandbox::Said {
+        self.command(arguments).output().expect("weft runs").into()
+    }
+
+    fn mount(&self) {
+        self.sandbox.mount_by(self.command(&["mount", "-d", &self.url, &self.sandbox.mnt()]));
+    }
+
+    fn umount(&self) {
+        self.weft(&["umount", &self.sandbox.mnt()]).ok();
+    }
+
+    /// The process that has it mounted.
+    fn owner(&self) -> Pid {
+        let text = self.server.psql_at("weft", "SELECT convert_from(holder, 'UTF8') FROM weft.session WHERE is_owner");
+        let process = text.lines().find_map(|line| line.strip_prefix("process ")).expect("an owner");
+        Pid::from_raw(process.parse().expect("a number")).expect("a process")
+    }
+}
+
+fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    fs::write(path, content)?;
+    fs::File::open(path)?.sync_all()
+}
+
+fn remove_shards(node: &str) {
+    let folders = fs::read_dir(node).expect("listed").map(|entry| entry.expect("an entry").path());
+    folders.filter(|path| path.is_dir()).for_each(|path| fs::remove_dir_all(path).expect("removed"));
+}
+
+fn run(folder: &Path, program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).current_dir(folder).output().expect("it runs");
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
+    let volume = Volume::new();
+    volume.mount();
+    let work = volume.sandbox.file("work");
+    fs::create_dir(&work).expect("made");
+    run(&work, "git", &["init", "-q"]);
+    for number in 0..20 {
+        fs::write(work.join(format!("f{number}")), format!("{number}\n").repeat(3000)).expect("written");
+    }
+    run(&work, "git", &["add", "."]);
+    run(&work, "git", &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]);
+
+    let other = volume.sandbox.path("look1");
+    fs::create_dir(&other).expect("made");
+    let second = volume.weft(&["mount", "-d", &volume.url, &other]).sentence();
+    let expected = format!("{} is in use by process {}", volume.url, volume.owner().as_raw_nonzero());
+    assert!(second.starts_with(&expected), "{second}");
+    // Beside the mount, from a process of its own.
+    assert!(volume.weft(&["ls", &volume.url, "/work"]).ok().contains("f19"));
+    volume.umount();
+    assert!(!volume.server.psql_at("weft", "SELECT count(*) FROM weft.session WHERE is_owner").contains('1'));
+
+    ["node2", "node5"].iter().for_each(|node| remove_shards(&volume.sandbox.path(node)));
+    volume.weft(&["repair", &volume.url]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+    volume.weft(&["meta", "dump", &volume.url, "meta.txt"]).ok();
+    let moved = volume.server.url("moved");
+    let said = volume.weft(&["meta", "load", "meta.txt", &moved]).ok();
+    assert!(said.contains("is the volume's metadata from now on"), "{said}");
+    let said = volume.weft(&["meta", "copy", &moved, "meta.db"]).ok();
+    assert!(said.contains("and compared them"), "{said}");
+    let exists = volume.weft(&["meta", "copy", "meta.db", &moved]).sentence();
+    assert!(exists.contains("exists already"), "{exists}");
+    let refused = volume.weft(&["rm", &volume.url, "/work/f0"]).sentence();
+    assert!(refused.contains("older copy of the volume's metadata"), "{refused}");
+    volume.sandbox.mount();
+    run(&work, "git", &["fsck", "--strict"]);
+    run(&work, "git", &["diff", "--exit-code", "HEAD"]);
+    volume.sandbox.umount();
+}
+
+/// Programs see a pause and no error, and everything that was synced is there.
+#[test]
+fn a_mount_outlives_the_end_and_return_of_its_server() {
+    let mut volume = Volume::new();
+    volume.mount();
+    let (done, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let await_more = |count: usize| {
+        let target = done.load(Ordering::SeqCst) + count;
+        until("files are written", || done.load(Ordering::SeqCst) >= target);
+    };
+    let path = |number: usize| Path::new(&volume.sandbox.mnt()).join(format!("f{number}"));
+    let paths: Vec<_> = (0..100_000).map(path).collect();
+    let server = &mut volume.server;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (number, path) in paths.iter().enumerate() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                write_synced(path, format!("{number}").as_bytes()).expect("a pause, and no error");
+                done.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        for _ in 0..2 {
+            await_more(20);
+            server.kill();
+            std::thread::sleep(Duration::from_millis(500));
+            server.resume(&[]);
+        }
+        await_more(20);
+        over.store(true, Ordering::SeqCst);
+    });
+    let done = done.into_inner();
+    kill_process(volume.owner(), Signal::KILL).expect("killed");
+    until("the dead mount is taken away", || volume.weft(&["umount", "--force", &volume.sandbox.mnt()]).success);
+    // Its place is free at once: its process was on this machine, and has ended.
+    volume.mount();
+    for (number, path) in paths.iter().take(done).enumerate() {
+        assert_eq!(fs::read_to_string(path).expect("read"), format!("{number}"));
+    }
+    volume.umount();
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+/// A mount that was stopped while another took its place changes nothing any more, not even by what it had begun.
+#[test]
+fn a_mount_that_was_stopped_for_too_long_changes_nothing() {
+    let volume = Volume::new();
+    volume.mount();
+    let first = volume.owner();
+    write_synced(&volume.sandbox.file("a"), b"first").expect("written");
+    fs::write(volume.sandbox.file("late"), b"not synced").expect("written");
+    kill_process(first, Signal::STOP).expect("stopped");
+    // As long as it would take until its place is free.
+    volume.server.psql_at("weft", "UPDATE weft.session SET seen = seen - interval '1 hour'");
+    let other = volume.sandbox.path("look1");
+    fs::create_dir(&other).expect("made");
+    volume.sandbox.mount_by(volume.command(&["mount", "-d", &volume.url, &other]));
+    let other = Path::new(&other);
+    write_synced(&other.join("a"), b"second").expect("written");
+    write_synced(&other.join("b"), b"second").expect("written");
+    kill_process(first, Signal::CONT).expect("continued");
+    let refused = write_synced(&volume.sandbox.file("a"), b"late").expect_err("it was kept out");
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()), "{refused}");
+    assert!(fs::remove_file(volume.sandbox.file("b")).is_err());
+    let _ = volume.weft(&["umount", "--force", &volume.sandbox.mnt()]);
+    until("it has ended", || rustix::process::test_kill_process(first).is_err() || has_ended(first));
+    assert_eq!(fs::read(other.join("a")).expect("read"), b"second");
+    assert_eq!(fs::read(other.join("b")).expect("read"), b"second");
+    volume.weft(&["umount", other.to_str().expect("UTF-8")]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+    volume.weft(&["scrub", &volume.url]).ok();
+}
+
+fn has_ended(process: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    status.contains(") Z")
+}
+
+#[test]
+fn a_password_comes_from_the_environment_or_a_file_and_is_never_shown() {
+    let (server, sandbox) = (Postgres::start(), Sandbox::empty());
+    server.psql("CREATE USER guarded PASSWORD 'right-secret'");
+    server.require_passwords();
+    let url = format!("postgres://guarded@127.0.0.1:{}/weft", server.port());
+    let said = |variable: &str, value: &str| -> String {
+        let mut command = sandbox.command(["status", &url]);
+        command.env("HOME", sandbox.path("")).env_remove("PGPASSWORD").env(variable, value);
+        crate::sandbox::Said::from(command.output().expect("weft runs")).sentence()
+    };
+    assert!(said("NOTHING", "").contains("wants a password of guarded; give it by PGPASSWORD"));
+    let wrong = said("PGPASSWORD", "wrong-secret");
+    assert!(wrong.contains("refuses the password of guarded") && !wrong.contains("secret"), "{wrong}");
+    assert!(said("PGPASSWORD", "right-secret").contains("there is no metadata store"));
+    let file = sandbox.path("passwords");
+    fs::write(&file, "*:*:*:other:no\n*:*:weft:guarded:right-secret\n").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("guarded");
+    assert!(said("PGPASSFILE", &file).contains("there is no metadata store"));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("open");
+    assert!(said("PGPASSFILE", &file).contains("wants a password"), "others may read it");
+    let in_address = sandbox.weft(["status", &url.replace("guarded@", "guarded:right-secret@")]);
+    let refused = in_address.stderr;
+    assert!(refused.contains("guarded:***@") && !refused.contains("secret"), "{refused}");
+}

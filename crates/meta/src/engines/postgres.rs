@@ -1,0 +1,290 @@
+//! The shared engine: tables of a PostgreSQL database, which many machines reach.
+//!
+//! ```text
+//! snapshot -> first question: one statement; with a second: a transaction that only reads           (view.rs)
+//! commit   -> locks, checks and changes worked out (plan.rs), sent in one round trip (commit.rs) -> durable when it returns
+//! deltas   -> rows beside the value, which readers add up; folded into it a little later          (keeping.rs)
+//! ```
+//!
+//! **What is durable.** The server's own promise: with its default settings a commit is on its disk, and on that of a synchronous standby
+//! if it has one. [`Kv::flush`] has nothing left to do.
+//!
+//! **Several processes.** Every process that commits is a *session*, a row that its commits refer to. The owner is the session that is
+//! marked as one. Each gives a sign of life every few seconds. Whoever removes the row of a session, because it gave none for too long,
+//! keeps out everything that it still tries to commit: the server refuses an attempt of no session.
+//!
+//! **Hot values.** All creates of a directory change its times, and all of a volume its usage. A row that each of them locked until its
+//! commit is on the disk would let them through one by one. So a delta is a row of its own, and nobody waits for another.
+//!
+//! **Failures.** The server may end, come back, or be replaced by its standby. A commit is sent again under its name until there is an
+//! answer; a question is asked again, and a snapshot that has answered one already ends in a conflict, after which the operation runs
+//! again. After [`failure::PATIENCE`] the operation fails.
+
+mod address;
+mod commit;
+mod failure;
+mod keeping;
+mod kind;
+mod plan;
+mod server;
+mod session;
+mod sql;
+mod view;
+
+pub(crate) use kind::KIND;
+
+use crate::engines::OpenError;
+use crate::kv::{Batch, Kv, KvError, Snapshot};
+use crate::types::Access;
+use address::Address;
+use commit::Attempt;
+use failure::Failure;
+use plan::Plan;
+use server::{Server, Sql};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
+use tokio_postgres::types::ToSql;
+use view::View;
+use weft_env::Env;
+use weft_env::sync::Mutex;
+
+/// After a view had to be given up.
+const BEGIN_FOR: Duration = Duration::from_millis(100);
+/// The server's answers are read by so many threads.
+const THREADS: usize = 2;
+
+/// A store in a PostgreSQL database. Dropping it ends its session.
+pub struct PostgresKv {
+    engine: Arc<Engine>,
+}
+
+/// What the handle and the tasks share.
+struct Engine {
+    server: Arc<Server>,
+    access: Access,
+    /// Of this process, once it has one.
+    session: tokio::sync::Mutex<Option<i64>>,
+    attempts: Attempts,
+    /// Keys for which deltas of this process wait.
+    waiting: Mutex<BTreeSet<Vec<u8>>>,
+    is_fenced: AtomicBool,
+    /// Until then views begin a transaction with their first question.
+    begins_until: Mutex<Option<Instant>>,
+    closing: Notify,
+    is_closed: AtomicBool,
+    /// Taken when it is dropped.
+    runtime: Option<Runtime>,
+}
+
+/// Numbers of transactions of this session.
+#[derive(Default)]
+struct Attempts {
+    last: AtomicI64,
+    /// Their outcome is known: the server may forget them.
+    answered: Mutex<Vec<i64>>,
+}
+
+impl Attempts {
+    fn next(&self, session: i64) -> Attempt {
+        let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        Attempt { session, number, answered: std::mem::take(&mut *self.answered.lock()) }
+    }
+
+    fn answered(&self, number: i64) {
+        self.answered.lock().push(number);
+    }
+
+    fn give_back(&self, numbers: Vec<i64>) {
+        self.answered.lock().extend(numbers);
+    }
+}
+
+fn runtime(address: &Address) -> Result<Runtime, OpenError> {
+    let built = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .thread_name("weft-postgres")
+        .enable_all()
+        .build();
+    built.map_err(|error| refused(address, format!("it gets no threads: {error}; end other programs")))
+}
+
+fn refused(address: &Address, why: String) -> OpenError {
+    OpenError::Refused { place: address.shown.clone(), why }
+}
+
+impl PostgresKv {
+    fn open(address: Address, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Self, OpenError> {
+        let runtime = runtime(&address)?;
+        let server = Server::new(address, env).map_err(|why| OpenError::Refused { place: String::new(), why })?;
+        let engine = Arc::new(Engine {
+            server: Arc::new(server),
+            access,
+            session: tokio::sync::Mutex::default(),
+            attempts: Attempts::default(),
+            waiting: Mutex::default(),
+            is_fenced: AtomicBool::new(false),
+            begins_until: Mutex::new(None),
+            closing: Notify::new(),
+            is_closed: AtomicBool::new(false),
+            runtime: Some(runtime),
+        });
+        let mountpoint = mountpoint.map(Path::to_path_buf);
+        let opening = engine.clone();
+        let opened = engine.wait_for(async move { opening.enter(mountpoint.as_deref()).await });
+        opened.map_err(|failure| engine.error(failure))??;
+        engine.start(keeping::keep(engine.clone()));
+        Ok(Self { engine })
+    }
+}
+
+impl Engine {
+    fn store(&self) -> &str {
+        &self.server.address.shown
+    }
+
+    fn error(&self, failure: Failure) -> KvError {
+        failure.into_error(self.store())
+    }
+
+    /// Starts a task.
+    fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            runtime.spawn(work);
+        }
+    }
+
+    /// Waits for a task, on whatever thread.
+    fn wait_for<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, Failure> {
+        let (tell, told) = std::sync::mpsc::sync_channel(1);
+        self.start(async move {
+            // Somebody waits for it, unless the process ends.
+            let _ = tell.send(work.await);
+        });
+        told.recv().map_err(|_| Failure::Failed("its client ended in the middle of a request".into()))
+    }
+
+    /// Keys for which the plan has left deltas.
+    fn note_waiting(&self, plan: &Plan) {
+        if !plan.deltas.0.is_empty() {
+            self.waiting.lock().extend(plan.deltas.0.iter().cloned());
+        }
+    }
+
+    fn begins_views(&self) -> bool {
+        self.begins_until.lock().is_some_and(|until| self.server.env.clock.now() < until)
+    }
+
+    fn begin_views(&self) {
+        *self.begins_until.lock() = Some(self.server.env.clock.now() + BEGIN_FOR);
+    }
+
+    fn fence(&self) {
+        self.is_fenced.store(true, Ordering::Release);
+    }
+
+    /// After a conflict: deltas that wait for what was compared are applied, so that the next attempt compares values.
+    async fn fold_compared(&self, compared: Vec<Vec<u8>>, ranges: Vec<crate::kv::RangeCheck>) -> Result<(), Failure> {
+        const KEYS_MAX: i64 = 1000;
+        let mut keys = self.keys(Sql::WaitedForAmong, &[&compared]).await?;
+        for check in &ranges {
+            keys.extend(self.keys(Sql::WaitedForWithin, &[&check.range.start, &check.range.end, &KEYS_MAX]).await?);
+        }
+        self.fold(keys).await
+    }
+
+    /// Asks for keys.
+    async fn keys(&self, sql: Sql, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Vec<u8>>, Failure> {
+        let asked = self.server.get(|connection| async move {
+            let rows = connection.client.query(connection.of(sql), parameters).await;
+            let keys = rows.and_then(|rows| rows.into_iter().map(|row| row.try_get(0)).collect());
+            (connection, keys.map_err(|error| Failure::of(&error)))
+        });
+        asked.await
+    }
+
+    /// How many rows a statement changed.
+    async fn execute(&self, sql: Sql, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Failure> {
+        let asked = self.server.get(|connection| async move {
+            let changed = connection.client.execute(connection.of(sql), parameters).await;
+            (connection, changed.map_err(|error| Failure::of(&error)))
+        });
+        asked.await
+    }
+
+    /// Deltas of this process wait no more.
+    async fn fold_own(&self) -> Result<(), Failure> {
+        let keys = std::mem::take(&mut *self.waiting.lock());
+        self.fold(keys.into_iter().collect()).await
+    }
+
+    async fn fold(&self, keys: Vec<Vec<u8>>) -> Result<(), Failure> {
+        for key in keys {
+            let key = &key;
+            let folded = self.server.get(|connection| async move {
+                let folded = commit::fold(&connection, vec![key.clone()]).await;
+                (connection, folded)
+            });
+            folded.await?;
+        }
+        Ok(())
+    }
+}
+
+impl Kv for PostgresKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        Ok(Box::new(View::new(&self.engine)))
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        if batch.is_empty() && batch.checks.is_empty() && batch.directories.is_empty() && batch.ranges.is_empty() {
+            return Ok(());
+        }
+        let plan = Plan::of(batch);
+        let (compared, ranges) = (plan.compared(), plan.ranges.clone());
+        let engine = self.engine.clone();
+        let committed = self.engine.wait_for(async move {
+            let committed = engine.commit_plan(plan).await;
+            if committed == Err(Failure::Conflict) && !(compared.is_empty() && ranges.is_empty()) {
+                engine.fold_compared(compared, ranges).await?;
+            }
+            committed
+        });
+        committed.and_then(|answer| answer).map_err(|failure| self.engine.error(failure))
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+
+    fn close(&self) -> Result<(), KvError> {
+        let engine = self.engine.clone();
+        let folded = self.engine.wait_for(async move { engine.fold_own().await });
+        folded.and_then(|answer| answer).map_err(|failure| self.engine.error(failure))
+    }
+}
+
+impl Drop for PostgresKv {
+    fn drop(&mut self) {
+        self.engine.is_closed.store(true, Ordering::Release);
+        self.engine.closing.notify_waiters();
+        let engine = self.engine.clone();
+        let left = self.engine.wait_for(async move { engine.leave().await });
+        if let Err(failure) = left.and_then(|answer| answer) {
+            tracing::debug!(?failure, "the session stays until others see that it gives no sign of life");
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // It may be dropped on a thread that must not wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}

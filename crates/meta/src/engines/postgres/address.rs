@@ -1,0 +1,155 @@
+//! Where a store is: `//[USER@]HOST[:PORT]/DATABASE[?schema=NAME&...]`, and how its server is reached.
+//!
+//! An address is shown in lists of processes, tables of mounts and messages, so it has no password: that comes from `PGPASSWORD`, or
+//! from the password file, as with PostgreSQL's own programs.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio_postgres::Config;
+use tokio_postgres::config::{Host, SslMode};
+
+/// What a store's schema is called if the address has no name for it.
+const SCHEMA: &str = "weft";
+/// PostgreSQL cuts longer names.
+const SCHEMA_BYTES_MAX: usize = 63;
+/// Nobody listens there, or a packet is lost: try again.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A server that is cut off is noticed after so long, also in the middle of a request.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// A store, and the server that has it.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    pub config: Config,
+    pub schema: String,
+    /// As commands take it.
+    pub shown: String,
+}
+
+/// Why a place is none.
+pub(super) fn refuse(place: &OsStr) -> Option<&'static str> {
+    parse(place).err()
+}
+
+/// # Errors
+/// A clause that ends in the mend.
+pub(super) fn parse(place: &OsStr) -> Result<Address, &'static str> {
+    let place = place.to_str().ok_or("it is not UTF-8; write postgres://USER@HOST/DATABASE")?;
+    if !place.starts_with("//") {
+        return Err("it names no server; write postgres://USER@HOST/DATABASE");
+    }
+    let shown = format!("postgres:{place}");
+    let (base, query) = place.split_once('?').unwrap_or((place, ""));
+    let (ours, theirs): (Vec<&str>, Vec<&str>) =
+        query.split('&').filter(|part| !part.is_empty()).partition(|part| part.starts_with("schema="));
+    let schema = ours.last().map_or(SCHEMA, |part| &part["schema=".len()..]);
+    if !is_name(schema) {
+        return Err("a schema's name has small letters, digits and `_`, at most 63; write ?schema=NAME");
+    }
+    let url =
+        if theirs.is_empty() { format!("postgres:{base}") } else { format!("postgres:{base}?{}", theirs.join("&")) };
+    let mut config: Config = url.parse().map_err(|_| {
+        "PostgreSQL's client cannot read it; write postgres://USER@HOST:PORT/DATABASE?schema=NAME, and see the page of the engine"
+    })?;
+    if config.get_password().is_some() {
+        return Err("everybody can read an address; leave the password out, and give it by PGPASSWORD or ~/.pgpass");
+    }
+    if config.get_hosts().is_empty() {
+        return Err("it names no server; write postgres://USER@HOST/DATABASE");
+    }
+    if !theirs.iter().any(|part| part.starts_with("sslmode=")) {
+        config.ssl_mode(if is_local(&config) { SslMode::Disable } else { SslMode::Require });
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("weft");
+    }
+    config
+        .keepalives_idle(SILENCE / 3)
+        .keepalives_interval(SILENCE / 3)
+        .keepalives_retries(2)
+        .tcp_user_timeout(SILENCE);
+    Ok(Address { config, schema: schema.to_owned(), shown })
+}
+
+fn is_name(schema: &str) -> bool {
+    let is_start = |c: char| c.is_ascii_lowercase() || c == '_';
+    schema.len() <= SCHEMA_BYTES_MAX
+        && schema.starts_with(is_start)
+        && schema.chars().all(|c| is_start(c) || c.is_ascii_digit())
+        && !schema.starts_with("pg_")
+}
+
+/// All its servers are on this machine.
+fn is_local(config: &Config) -> bool {
+    config.get_hosts().iter().all(|host| match host {
+        Host::Unix(_) => true,
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+    })
+}
+
+impl Address {
+    /// With the password that this user has for it, if there is one.
+    pub fn with_password(mut self) -> Self {
+        if let Some(password) = std::env::var_os("PGPASSWORD").or_else(|| self.password_of_file()) {
+            self.config.password(password.as_encoded_bytes());
+        }
+        self
+    }
+
+    fn password_of_file(&self) -> Option<std::ffi::OsString> {
+        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
+        let path = std::env::var_os("PGPASSFILE").map(PathBuf::from).or_else(home)?;
+        let others_may = path.metadata().ok()?.permissions().mode() & 0o077;
+        if others_may != 0 {
+            tracing::warn!(file = %path.display(), "the password file is not used: others may read it (chmod 0600)");
+            return None;
+        }
+        let text = std::fs::read_to_string(path).ok()?;
+        let host = match self.config.get_hosts().first()? {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(_) => "localhost".to_owned(),
+        };
+        let port = self.config.get_ports().first().copied().unwrap_or(5432).to_string();
+        let user = self.config.get_user().unwrap_or_default();
+        let database = self.config.get_dbname().unwrap_or(user);
+        password_in(&text, [&host, &port, database, user]).map(Into::into)
+    }
+}
+
+/// The password of the first line that fits: `host:port:database:user:password`, in which `*` fits everything.
+fn password_in(text: &str, wanted: [&str; 4]) -> Option<String> {
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let mut fields = split_fields(line);
+        let password = fields.pop()?;
+        let fits =
+            fields.len() == 4 && fields.iter().zip(wanted).all(|(field, wanted)| field == "*" || field == wanted);
+        fits.then_some(password)
+    })
+}
+
+/// The first four colons divide; one after a backslash does not.
+fn split_fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        let is_last = fields.len() == 5;
+        let field = fields.last_mut().expect("there is one");
+        match c {
+            '\\' => field.extend(chars.next()),
+            ':' if !is_last => fields.push(String::new()),
+            c => field.push(c),
+        }
+    }
+    fields
+}
+
+#[cfg(test)]
+#[path = "address_tests.rs"]
+mod tests;

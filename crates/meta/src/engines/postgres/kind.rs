@@ -1,0 +1,199 @@
+//! The engine in the list of engines: what an address of it is, and how a store is made, found and copied.
+
+use super::address::{self, Address};
+use super::failure::{Failure, refusal};
+use super::plan::{Columns, columns_of};
+use super::server::Server;
+use super::{PostgresKv, refused, runtime, session, sql};
+use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
+use crate::kv::{Kv, Slot};
+use crate::owner::Holder;
+use crate::pages::Pages;
+use crate::types::Access;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio_postgres::Client;
+use weft_env::{Clock, Env};
+
+/// Pairs of a backup that are loaded at once.
+const PAGE: usize = 1000;
+
+/// A place is `//[USER@]HOST[:PORT]/DATABASE[?schema=NAME]`.
+pub(crate) static KIND: EngineKind = EngineKind {
+    scheme: "postgres",
+    refuse: address::refuse,
+    absolute: OsStr::to_owned,
+    create,
+    exists,
+    remove,
+    open,
+    back_up,
+    load,
+    restore,
+    current_owner,
+    note_file,
+};
+
+fn address_of(place: &OsStr) -> Result<Address, OpenError> {
+    let parsed = address::parse(place).map(Address::with_password);
+    parsed.map_err(|why| OpenError::Refused { place: format!("postgres:{}", place.to_string_lossy()), why: why.into() })
+}
+
+/// Does one thing with a connection, on whatever thread.
+fn at_server<T, W>(place: &OsStr, work: impl FnOnce(Arc<Client>, Address) -> W + Send + 'static) -> Result<T, OpenError>
+where
+    T: Send + 'static,
+    W: Future<Output = Result<T, OpenError>> + Send,
+{
+    let address = address_of(place)?;
+    let runtime = runtime(&address)?;
+    let server = Server::new(address.clone(), &Env::system()).map_err(|why| refused(&address, why))?;
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        let done = match server.connect().await {
+            Ok(client) => work(Arc::new(client), server.address.clone()).await,
+            Err(error) => Err(refusal(&server.address, &error)),
+        };
+        // Somebody waits for it, unless the process ends.
+        let _ = tell.send(done);
+    });
+    let done = told.recv();
+    runtime.shutdown_background();
+    done.map_err(|_| refused(&address, "its client ended in the middle of a request; try again".into()))?
+}
+
+fn create(place: &OsStr) -> Result<(), OpenError> {
+    at_server(place, async |client: Arc<Client>, address: Address| {
+        make_tables(&client, &address).await?;
+        client.batch_execute(sql::COMMIT).await.map_err(|error| refusal(&address, &error))
+    })
+}
+
+/// Begins a transaction, and makes the tables in it.
+async fn make_tables(client: &Client, address: &Address) -> Result<(), OpenError> {
+    let made = client.batch_execute(&format!("BEGIN; {}", sql::create(&address.schema))).await;
+    made.map_err(|error| match error.code().map(tokio_postgres::error::SqlState::code) {
+        // The schema, or a part of it, made by another at the same moment.
+        Some("42P06" | "23505") => OpenError::Exists(address.shown.clone()),
+        _ => refusal(address, &error),
+    })
+}
+
+fn exists(place: &OsStr) -> bool {
+    at_server(place, async |client: Arc<Client>, address: Address| session::recognise(&client, &address).await).is_ok()
+}
+
+fn remove(place: &OsStr) -> io::Result<()> {
+    let removed = at_server(place, async |client: Arc<Client>, address: Address| {
+        session::recognise(&client, &address).await?;
+        let dropped = client.batch_execute(&format!("DROP SCHEMA {} CASCADE", address.schema)).await;
+        dropped.map_err(|error| refusal(&address, &error))
+    });
+    removed.map_err(io::Error::other)
+}
+
+fn open(place: &OsStr, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Arc<dyn Kv>, OpenError> {
+    Ok(Arc::new(PostgresKv::open(address_of(place)?, access, mountpoint, env)?))
+}
+
+/// As of one moment, while others write.
+fn back_up(place: &OsStr, to: &Path, _clock: &dyn Clock) -> Result<(), OpenError> {
+    let store = open(place, Access::Shared, None, &Env::system())?;
+    let snapshot = store.snapshot()?;
+    let mut pages = Pages::of(&*snapshot);
+    sqlite::load_backup(to, &mut || {
+        let page = pages.next().transpose().map_err(|error| error.to_string())?;
+        Ok(page.map(|pairs| pairs.into_iter().map(|(key, value)| (key, Some(value))).collect()))
+    })
+}
+
+fn restore(backup: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenError> {
+    let pairs = sqlite::read_backup(backup)?;
+    let mut pages = pairs.chunks(PAGE).map(<[Slot]>::to_vec);
+    load(place, &mut || Ok(pages.next()))
+}
+
+/// In one transaction: a store is there whole, or not at all.
+fn load(place: &OsStr, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
+    let address = address_of(place)?;
+    let runtime = runtime(&address)?;
+    let server = Server::new(address.clone(), &Env::system()).map_err(|why| refused(&address, why))?;
+    let loaded = load_with(&runtime, Arc::new(server), &address, pieces);
+    runtime.shutdown_background();
+    loaded
+}
+
+fn load_with(
+    runtime: &tokio::runtime::Runtime,
+    server: Arc<Server>,
+    address: &Address,
+    pieces: &mut Pieces<'_>,
+) -> Result<(), OpenError> {
+    let begun = wait(runtime, address, {
+        let (server, address) = (server.clone(), address.clone());
+        async move {
+            let client = server.connect().await.map_err(|error| refusal(&address, &error))?;
+            make_tables(&client, &address).await?;
+            Ok(client)
+        }
+    });
+    let client = Arc::new(begun?);
+    while let Some(slots) = pieces().map_err(|why| refused(address, why))? {
+        let (client, address, columns) = (client.clone(), address.clone(), columns_of(slots));
+        wait(runtime, &address.clone(), async move { put(&client, &address, columns).await })?;
+    }
+    let (client, address) = (client.clone(), address.clone());
+    wait(runtime, &address.clone(), async move {
+        client.batch_execute(sql::COMMIT).await.map_err(|error| refusal(&address, &error))
+    })
+}
+
+async fn put(client: &Client, address: &Address, (set, removed): (Columns, Vec<Vec<u8>>)) -> Result<(), OpenError> {
+    let failed = |error: tokio_postgres::Error| OpenError::Engine(Failure::of(&error).into_error(&address.shown));
+    client.execute(sql::REMOVE, &[&removed]).await.map_err(failed)?;
+    client.execute(sql::SET, &[&set.0, &set.1]).await.map_err(failed)?;
+    Ok(())
+}
+
+fn wait<T: Send + 'static>(
+    runtime: &tokio::runtime::Runtime,
+    address: &Address,
+    work: impl Future<Output = Result<T, OpenError>> + Send + 'static,
+) -> Result<T, OpenError> {
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // Somebody waits for it, unless the process ends.
+        let _ = tell.send(work.await);
+    });
+    told.recv().map_err(|_| refused(address, "its client ended in the middle of a request; try again".into()))?
+}
+
+fn current_owner(place: &OsStr, _clock: &dyn Clock) -> io::Result<Option<Holder>> {
+    let found = at_server(place, async |client: Arc<Client>, address: Address| {
+        session::recognise(&client, &address).await?;
+        session::current_owner(&client, &address).await.map_err(|error| refusal(&address, &error))
+    });
+    found.map_err(io::Error::other)
+}
+
+/// In this user's folder for what programs remember, named after the address.
+fn note_file(place: &OsStr, suffix: &str) -> PathBuf {
+    let shown = format!("postgres:{}", place.to_string_lossy());
+    let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let readable: String = shown.chars().map(word).take(100).collect();
+    let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, shown.as_bytes());
+    let folder = state_folder();
+    if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
+        tracing::debug!(folder = %folder.display(), %error, "nothing can be noted there");
+    }
+    folder.join(format!("{readable}-{digest:016x}{suffix}"))
+}
+
+fn state_folder() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
+    state.unwrap_or_else(|| PathBuf::from("/var/lib")).join("weft")
+}

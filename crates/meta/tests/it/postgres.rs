@@ -1,0 +1,305 @@
+//! PostgreSQL, really: its end and return, its standby, lost answers, owners that were paused; and what is said of a wrong address.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use weft_env::{Env, Rng, SeededRng};
+use weft_meta::conformance::{get, seed, set, when};
+use weft_meta::engines::OpenError;
+use weft_meta::kv::{Batch, Kv, KvError};
+use weft_meta::owner::OwnerError;
+use weft_meta::{Access, MetaUrl, Store, servers};
+
+fn at(text: &str) -> MetaUrl {
+    MetaUrl::parse(text.as_ref()).expect("an address")
+}
+
+fn open(url: &MetaUrl, access: Access) -> Arc<dyn Kv> {
+    url.open(access, None, &Env::system()).expect("opens")
+}
+
+fn refusal(url: &str) -> String {
+    match at(url).open(Access::Owner, None, &Env::system()) {
+        Ok(_) => panic!("{url} opens"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Adds one to the counter, which nothing else tells from an attempt before.
+fn add_one(kv: &dyn Kv) -> Result<(), KvError> {
+    use weft_meta::deltas::Delta;
+    let deltas = vec![(b"u".to_vec(), Delta::Usage { inodes: 1, live_bytes: 0 })];
+    kv.commit(Batch { deltas, ..Batch::default() })
+}
+
+/// The counter as it is kept: version, inodes, live bytes.
+fn counted(kv: &dyn Kv) -> u64 {
+    let value = get(kv, b"u").expect("the counter");
+    u64::from_be_bytes(value[1..9].try_into().expect("a number"))
+}
+
+fn counter() -> Vec<u8> {
+    [&[1][..], &[0; 16]].concat()
+}
+
+/// Between client and server: at a whim it ends a connection, with the last request or the last answer.
+struct Cutting {
+    port: u16,
+    /// One of so many pieces is lost; 0: none.
+    one_of: Arc<AtomicU64>,
+    cuts: Arc<AtomicU64>,
+}
+
+impl Cutting {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let port = listener.local_addr().expect("an address").port();
+        let (one_of, cuts) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let proxy = Self { port, one_of: one_of.clone(), cuts: cuts.clone() };
+        std::thread::spawn(move || {
+            let rng = Arc::new(SeededRng::new(seed()));
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let pairs = [(&client, &server), (&server, &client)];
+                for (from, to) in
+                    pairs.map(|(from, to)| (from.try_clone().expect("a clone"), to.try_clone().expect("a clone")))
+                {
+                    let (rng, one_of, cuts) = (rng.clone(), one_of.clone(), cuts.clone());
+                    std::thread::spawn(move || pass(from, to, &rng, &one_of, &cuts));
+                }
+            }
+        });
+        proxy
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, rng: &SeededRng, one_of: &AtomicU64, cuts: &AtomicU64) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        let one_of = one_of.load(Ordering::Relaxed);
+        if one_of > 0 && rng.next_u64().is_multiple_of(one_of) {
+            cuts.fetch_add(1, Ordering::Relaxed);
+            break;
+        }
+        if to.write_all(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    for stream in [from, to] {
+        // The other direction may have ended it.
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// No answer is believed that did not come, and nothing is done twice.
+#[test]
+fn lost_requests_and_answers_lose_and_double_nothing() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 60;
+    let server = servers::Postgres::start();
+    at(&server.url("weft")).create().unwrap();
+    let proxy = Cutting::before(server.port());
+    let kv = open(&at(&format!("postgres://weft@127.0.0.1:{}/weft", proxy.port)), Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    proxy.one_of.store(30, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| (0..EACH).for_each(|_| add_one(&*kv).unwrap()));
+        }
+    });
+    proxy.one_of.store(0, Ordering::Relaxed);
+    assert_eq!(counted(&*kv), THREADS * EACH);
+    let cuts = proxy.cuts.load(Ordering::Relaxed);
+    println!("{cuts} connections were cut");
+    assert!(cuts > 10, "{cuts} cuts test nothing");
+}
+
+/// The server dies without a word, and comes back after some seconds: programs wait, and everything that was acknowledged is there.
+#[test]
+fn a_server_that_dies_and_returns_has_lost_and_doubled_nothing() {
+    let mut server = servers::Postgres::start();
+    let url = at(&server.url("weft"));
+    url.create().unwrap();
+    let kv = open(&url, Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    add_one(&*kv).unwrap();
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                counted(&*kv);
+            }
+        });
+        for _ in 0..3 {
+            let target = done.load(Ordering::Relaxed) + 20;
+            while done.load(Ordering::Relaxed) < target {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            server.kill();
+            server.resume(&[]);
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+}
+
+/// The primary is gone for good, and its standby takes its place.
+#[test]
+fn a_promoted_standby_has_lost_and_doubled_nothing() {
+    let mut primary = servers::Postgres::start();
+    at(&primary.url("weft")).create().unwrap();
+    let standby = primary.standby();
+    let hosts = format!("127.0.0.1:{},127.0.0.1:{}", primary.port(), standby.port());
+    let kv = open(&at(&format!("postgres://weft@{hosts}/weft?target_session_attrs=read-write")), Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    add_one(&*kv).unwrap();
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let await_more = |count: u64| {
+            let target = done.load(Ordering::Relaxed) + count;
+            while done.load(Ordering::Relaxed) < target {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        await_more(30);
+        primary.kill();
+        standby.promote();
+        await_more(30);
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+}
+
+/// A process that was stopped for too long changes nothing over what its successor did; it can still read.
+#[test]
+fn an_owner_that_was_stopped_for_too_long_is_kept_out() {
+    let server = servers::Postgres::start();
+    let url = at(&server.url("weft"));
+    url.create().unwrap();
+    let first = open(&url, Access::Owner);
+    first.commit(set(b"a", b"first")).unwrap();
+    let in_use = url.open(Access::Owner, None, &Env::system());
+    let Err(OpenError::Owner(OwnerError::InUse { holder: Some(holder), .. })) = in_use else { panic!("it is in use") };
+    assert_eq!(holder.process, std::process::id());
+    assert_eq!(url.current_owner(&weft_env::SystemClock).unwrap(), Some(holder));
+    // As if it had been stopped for so long.
+    server.psql_at("weft", "UPDATE weft.session SET seen = seen - interval '30 s'");
+    assert_eq!(url.current_owner(&weft_env::SystemClock).unwrap(), None);
+    let second = open(&url, Access::Owner);
+    second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
+    for key in [b"a", b"b"] {
+        let refused = first.commit(set(key, b"late")).unwrap_err();
+        assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
+    }
+    assert_eq!(get(&*first, b"a").as_deref(), Some(&b"second"[..]));
+    drop(first);
+    second.commit(set(b"a", b"third")).unwrap();
+    drop(second);
+    assert_eq!(url.current_owner(&weft_env::SystemClock).unwrap(), None, "it has left");
+    open(&url, Access::Owner);
+}
+
+#[test]
+fn a_wrong_address_is_told_in_one_sentence() {
+    let server = servers::Postgres::start();
+    let url = server.url("weft");
+    assert_eq!(
+        refusal(&url),
+        format!("there is no metadata store at {url}; make one with `weft format`, or correct the address")
+    );
+    at(&url).create().unwrap();
+    let again = at(&url).create().unwrap_err();
+    assert!(matches!(&again, OpenError::Exists(place) if *place == url), "{again}");
+    assert!(at(&url).exists() && !at(&server.url("other")).exists());
+    let nobody = format!("postgres://weft@127.0.0.1:{}/weft", servers::free_port());
+    assert!(refusal(&nobody).contains("Connection refused"), "{}", refusal(&nobody));
+    let database = refusal(&format!("postgres://weft@127.0.0.1:{}/none", server.port()));
+    assert!(database.ends_with("the server has no database none; make it with `createdb none`"), "{database}");
+    let user = refusal(&format!("postgres://stranger@127.0.0.1:{}/weft", server.port()));
+    assert!(user.contains("stranger") && user.contains("pg_hba.conf"), "{user}");
+    server.psql_at("weft", "UPDATE weft.store SET format = 7");
+    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 1; use a newer weft"));
+    server.psql_at("weft", "UPDATE weft.store SET format = 1");
+    let refused = Store::open(open(&at(&url), Access::Shared), &Env::system());
+    assert!(refused.is_err_and(|error| error.to_string().contains("holds no volume")));
+    at(&url).remove().unwrap();
+    assert!(!at(&url).exists());
+}
+
+/// What one engine has, the other has after a backup and a restore.
+#[test]
+fn a_backup_moves_a_store_between_engines() {
+    let server = servers::Postgres::start();
+    let folder = tempfile::tempdir().unwrap();
+    let pairs: Vec<_> = (0..2500u32).map(|number| (number.to_be_bytes().to_vec(), vec![number as u8; 20])).collect();
+    let file: MetaUrl = folder.path().join("meta.db").into();
+    file.create().unwrap();
+    let kv = open(&file, Access::Owner);
+    let writes = pairs.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
+    kv.flush().unwrap();
+    drop(kv);
+    let clock = weft_env::SystemClock;
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    file.back_up(&first, &clock).unwrap();
+    let url = at(&server.url("weft"));
+    url.restore(&first, &clock).unwrap();
+    assert!(matches!(url.restore(&first, &clock), Err(OpenError::Exists(_))));
+    let everything = |kv: &dyn Kv| weft_meta::conformance::scan(kv, b"", &[u8::MAX]);
+    assert_eq!(everything(&*open(&url, Access::Owner)), pairs);
+    url.back_up(&second, &clock).unwrap();
+    let again: MetaUrl = folder.path().join("again.db").into();
+    assert!(matches!(open_error(&second.as_path().into()), OpenError::Backup(_)));
+    again.restore(&second, &clock).unwrap();
+    assert_eq!(everything(&*open(&again, Access::Owner)), pairs);
+    let other = at(&server.url("other"));
+    assert!(matches!(other.restore(&folder.path().join("meta.db"), &clock), Err(OpenError::Refused { .. })));
+    assert!(!other.exists());
+}
+
+fn open_error(url: &MetaUrl) -> OpenError {
+    match url.open(Access::Shared, None, &Env::system()) {
+        Ok(_) => panic!("{url} opens"),
+        Err(error) => error,
+    }
+}
+
+/// The volume is one whoever opens it: names that many stores made at the same time are all there, and agree with each other.
+#[test]
+fn stores_of_many_processes_change_one_tree() {
+    const STORES: u64 = 3;
+    let server = servers::Postgres::start();
+    let url = at(&server.url("weft"));
+    crate::trees::format(&url);
+    let stores: Vec<Store> = (0..STORES)
+        .map(|number| Store::open(open(&url, Access::Shared), &Env::seeded(seed() + number)).unwrap())
+        .collect();
+    let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads = stores.iter().enumerate().map(|(number, store)| {
+            scope.spawn(move || crate::trees::change(store, &SeededRng::new(seed() * STORES + number as u64), 150))
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let done: u64 = outcomes.iter().map(|(done, _)| done).sum();
+    let refused: u64 = outcomes.iter().map(|(_, refused)| refused).sum();
+    println!("{done} operations succeeded, {refused} were refused");
+    assert!(done > STORES * 150 / 8 && refused == 0);
+    crate::trees::assert_sound(&stores[0]);
+}
