@@ -26,12 +26,14 @@ mod repair;
 mod restore;
 mod rm;
 mod scrub;
+mod session;
 mod status;
 mod trash;
 mod umount;
 
 pub use node::moved_sentence;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -48,7 +50,10 @@ pub struct Arguments {
 
 /// The commands as `weft --help` shows them.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Volumes", &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "meta", "fsck"]),
+    (
+        "Volumes",
+        &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "meta", "session", "fsck"],
+    ),
     ("Nodes", &["node", "placement"]),
     ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
     ("Safety", &["status", "care", "repair", "scrub", "gc"]),
@@ -77,7 +82,15 @@ pub fn command() -> clap::Command {
 /// # Errors
 /// What clap prints: a refusal, or a help text that was asked for.
 pub fn parse() -> Result<Arguments, clap::Error> {
-    Arguments::from_arg_matches(&command().try_get_matches()?)
+    let matches = command().try_get_matches().map_err(|mut error| {
+        // A refused value may be an address with a password.
+        if let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) {
+            let shown = ContextValue::String(weft_engine::without_password(value));
+            error.insert(ContextKind::InvalidValue, shown);
+        }
+        error
+    })?;
+    Arguments::from_arg_matches(&matches)
 }
 
 /// What to do.
@@ -121,6 +134,9 @@ pub enum Command {
     #[command(subcommand)]
     Meta(meta::Arguments),
     Recover(recover::Arguments),
+    /// List or evict the processes that change a volume
+    #[command(subcommand)]
+    Session(session::Arguments),
     Gc(gc::Arguments),
     /// List, show, prove and measure erasure codes
     #[command(subcommand)]
@@ -167,6 +183,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Scrub(arguments) => return scrub::run(&arguments),
         Command::Care(arguments) => return care::run(&arguments),
         Command::Fsck(arguments) => return fsck::run(&arguments),
+        Command::Session(arguments) => session::run(&arguments),
         Command::Gc(arguments) => return gc::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => return restore::run(&arguments),

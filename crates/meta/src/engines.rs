@@ -14,7 +14,7 @@ pub use opening::OpenError;
 pub use sqlite::{SqliteKv, is_written_through};
 
 use crate::kv::{Kv, Slot};
-use crate::owner::Holder;
+use crate::owner::{Holder, Session};
 use crate::types::Access;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -39,6 +39,8 @@ pub struct EngineKind {
     pub(crate) load: fn(&OsStr, &mut Pieces<'_>) -> Result<(), OpenError>,
     pub(crate) restore: fn(&Path, &OsStr, &dyn Clock) -> Result<(), OpenError>,
     pub(crate) current_owner: fn(&OsStr, &dyn Clock) -> io::Result<Option<Holder>>,
+    pub(crate) sessions: fn(&OsStr, &dyn Clock) -> Result<Vec<Session>, OpenError>,
+    pub(crate) evict: fn(&OsStr, i64) -> Result<bool, OpenError>,
     pub(crate) note_file: fn(&OsStr, &str) -> PathBuf,
 }
 

@@ -40,4 +40,4 @@ pub use types::{
     Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,
     Owner, PolicyMaker, RenameFlags, RenameOutcome, Roster, SetAttributes, Statistics, UnlinkOutcome, XattrMode,
 };
-pub use url::{MetaUrl, MetaUrlError};
+pub use url::{MetaUrl, MetaUrlError, without_password};

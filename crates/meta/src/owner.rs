@@ -118,6 +118,19 @@ impl fmt::Display for Holder {
     }
 }
 
+/// A process that changes a volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Unique in the store; 0 where the engine has no sessions but the owner.
+    pub id: i64,
+    /// The process.
+    pub holder: Holder,
+    /// It owns the volume.
+    pub is_owner: bool,
+    /// Since its last sign of life; 0 where the system tells that it lives.
+    pub silent: Duration,
+}
+
 /// Why ownership was not given.
 #[derive(Debug, thiserror::Error)]
 pub enum OwnerError {

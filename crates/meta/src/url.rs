@@ -4,7 +4,7 @@
 
 use crate::engines::{EngineKind, KINDS, OpenError, Pieces};
 use crate::kv::Kv;
-use crate::owner::Holder;
+use crate::owner::{Holder, Session};
 use crate::types::Access;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -60,7 +60,8 @@ fn split_scheme(text: &[u8]) -> Option<(&str, &[u8])> {
 }
 
 /// An address for a message: `***` in the place of a password, which does not belong there.
-fn without_password(text: &str) -> String {
+#[must_use]
+pub fn without_password(text: &str) -> String {
     let (before, query) = text.split_once('?').map_or((text, None), |(before, query)| (before, Some(query)));
     let mut shown = match before.split_once("//").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
         Some((scheme, (user, rest))) if user.contains(':') => {
@@ -177,6 +178,22 @@ impl MetaUrl {
     /// The store cannot be asked, or its owner has not said who it is (`WouldBlock`).
     pub fn current_owner(&self, clock: &dyn Clock) -> io::Result<Option<Holder>> {
         (self.kind.current_owner)(&self.place, clock)
+    }
+
+    /// The processes that change the volume.
+    ///
+    /// # Errors
+    /// The store cannot be asked.
+    pub fn sessions(&self, clock: &dyn Clock) -> Result<Vec<Session>, OpenError> {
+        (self.kind.sessions)(&self.place, clock)
+    }
+
+    /// From now on the store refuses everything that this session tries to change; false: there is none.
+    ///
+    /// # Errors
+    /// The engine's sessions cannot be evicted, or it cannot be asked.
+    pub fn evict(&self, session: i64) -> Result<bool, OpenError> {
+        (self.kind.evict)(&self.place, session)
     }
 
     /// A file of this machine for notes about the volume, told apart by `suffix`; nothing that is needed is kept in it.

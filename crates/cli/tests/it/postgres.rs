@@ -157,6 +157,41 @@ fn a_mount_outlives_the_end_and_return_of_its_server() {
     volume.weft(&["fsck", &volume.url]).ok();
 }
 
+/// A machine is gone, and an operator does not wait until its place is free.
+#[test]
+fn a_session_is_listed_and_evicted() {
+    let volume = Volume::new();
+    volume.mount();
+    let listed = volume.weft(&["session", "list", &volume.url]).ok();
+    assert!(listed.contains(&volume.sandbox.mnt()) && listed.contains("SESSION"), "{listed}");
+    let sessions: serde_json::Value =
+        serde_json::from_str(&volume.weft(&["session", "list", "--json", &volume.url]).ok()).expect("JSON");
+    let id = sessions[0]["id"].to_string();
+    for field in sessions[0].as_object().expect("an object").keys() {
+        let page = include_str!("../../../../docs/json.md");
+        assert!(
+            page.split("session list --json").nth(1).expect("its section").contains(&format!("`{field}`")),
+            "{field}"
+        );
+    }
+    volume.weft(&["session", "evict", &volume.url, &id]).ok();
+    let refused = write_synced(&volume.sandbox.file("a"), b"late").expect_err("it is evicted");
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()), "{refused}");
+    let again = volume.weft(&["session", "evict", &volume.url, &id]).sentence();
+    assert!(again.contains("has no session"), "{again}");
+    let _ = volume.weft(&["umount", "--force", &volume.sandbox.mnt()]);
+}
+
+#[test]
+fn the_owner_of_a_file_is_listed_and_not_evicted() {
+    let sandbox = Sandbox::mounted("rs:2+1");
+    let listed = sandbox.weft(["session", "list", "meta.db"]).ok();
+    assert!(listed.contains(&sandbox.mnt()), "{listed}");
+    let refused = sandbox.weft(["session", "evict", "meta.db", "0"]).sentence();
+    assert!(refused.contains("weft umount --force"), "{refused}");
+    sandbox.umount();
+}
+
 /// A mount that was stopped while another took its place changes nothing any more, not even by what it had begun.
 #[test]
 fn a_mount_that_was_stopped_for_too_long_changes_nothing() {
@@ -181,6 +216,10 @@ fn a_mount_that_was_stopped_for_too_long_changes_nothing() {
     let _ = volume.weft(&["umount", "--force", &volume.sandbox.mnt()]);
     until("it has ended", || rustix::process::test_kill_process(first).is_err() || has_ended(first));
     assert_eq!(fs::read(other.join("a")).expect("read"), b"second");
+    let sessions: serde_json::Value =
+        serde_json::from_str(&volume.weft(&["session", "list", "--json", &volume.url]).ok()).expect("JSON");
+    assert_eq!(sessions.as_array().map(Vec::len), Some(1), "{sessions}");
+    assert_eq!(sessions[0]["mountpoint"].as_str(), other.to_str());
     assert_eq!(fs::read(other.join("b")).expect("read"), b"second");
     volume.weft(&["umount", other.to_str().expect("UTF-8")]).ok();
     volume.weft(&["fsck", &volume.url]).ok();
@@ -201,7 +240,10 @@ fn a_password_comes_from_the_environment_or_a_file_and_is_never_shown() {
     let said = |variable: &str, value: &str| -> String {
         let mut command = sandbox.command(["status", &url]);
         command.env("HOME", sandbox.path("")).env_remove("PGPASSWORD").env(variable, value);
-        crate::sandbox::Said::from(command.output().expect("weft runs")).sentence()
+        let output = command.output().expect("weft runs");
+        assert!(!output.status.success());
+        // With the warning about a password file that others may read, if there is one.
+        String::from_utf8(output.stderr).expect("UTF-8")
     };
     assert!(said("NOTHING", "").contains("wants a password of guarded; give it by PGPASSWORD"));
     let wrong = said("PGPASSWORD", "wrong-secret");

@@ -137,7 +137,8 @@ impl PostgresKv {
         let opening = engine.clone();
         let opened = engine.wait_for(async move { opening.enter(mountpoint.as_deref()).await });
         opened.map_err(|failure| engine.error(failure))??;
-        engine.start(keeping::keep(engine.clone()));
+        engine.start(keeping::fold(engine.clone()));
+        engine.start(keeping::sign(engine.clone()));
         Ok(Self { engine })
     }
 }
@@ -223,10 +224,11 @@ impl Engine {
     }
 
     async fn fold(&self, keys: Vec<Vec<u8>>) -> Result<(), Failure> {
-        for key in keys {
-            let key = &key;
+        /// Who changes one of them waits for all.
+        const AT_ONCE: usize = 16;
+        for keys in keys.chunks(AT_ONCE) {
             let folded = self.server.get(|connection| async move {
-                let folded = commit::fold(&connection, vec![key.clone()]).await;
+                let folded = commit::fold(&connection, keys.to_vec()).await;
                 (connection, folded)
             });
             folded.await?;

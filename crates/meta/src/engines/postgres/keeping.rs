@@ -10,43 +10,72 @@ use std::time::Duration;
 
 /// Readers add up what waits, so it should not become much.
 const FOLD_EVERY: Duration = Duration::from_millis(50);
-/// Of deltas that others have left, so many keys are folded with a sign of life.
+/// Of deltas that others have left, so many keys are folded at once, ...
 const OTHERS_MAX: i64 = 64;
+/// ... by an owner, so often.
+const FOLD_OTHERS_EVERY: u32 = 100;
 
-/// Runs until the store is closed. It ends with the engine's runtime at the latest.
-pub(super) async fn keep(engine: Arc<Engine>) {
+/// Folds deltas until the store is closed. It ends with the engine's runtime at the latest.
+pub(super) async fn fold(engine: Arc<Engine>) {
     let clock = engine.server.env.clock.clone();
-    let mut sign_at = clock.now() + SIGN_EVERY;
-    while !engine.is_closed.load(Ordering::Acquire) {
+    for round in 1u32.. {
         tokio::select! {
             () = clock.sleep(FOLD_EVERY) => {}
-            () = engine.closing.notified() => return,
+            () = engine.closing.notified() => {}
+        }
+        if engine.is_closed.load(Ordering::Acquire) {
+            return;
         }
         let keys = std::mem::take(&mut *engine.waiting.lock());
         if let Err(failure) = engine.fold(keys.iter().cloned().collect()).await {
             tracing::debug!(?failure, "deltas wait on");
             engine.waiting.lock().extend(keys);
         }
-        if clock.now() >= sign_at {
-            sign_at = clock.now() + SIGN_EVERY;
-            if let Err(failure) = engine.sign().await {
+        if engine.is_owner() && round.is_multiple_of(FOLD_OTHERS_EVERY) {
+            if let Err(failure) = engine.fold_others().await {
+                tracing::debug!(?failure, "deltas of others wait on");
+            }
+        }
+    }
+}
+
+/// Gives signs of life until the store is closed. Nothing else is waited for in between.
+pub(super) async fn sign(engine: Arc<Engine>) {
+    let clock = engine.server.env.clock.clone();
+    loop {
+        tokio::select! {
+            () = clock.sleep(SIGN_EVERY) => {}
+            () = engine.closing.notified() => {}
+        }
+        if engine.is_closed.load(Ordering::Acquire) {
+            return;
+        }
+        match engine.sign().await {
+            Ok(()) => {}
+            Err(failure) => {
+                let is_over = failure == Failure::Fenced;
                 tracing::warn!(error = %engine.error(failure), "no sign of life is given");
+                if is_over {
+                    return;
+                }
             }
         }
     }
 }
 
 impl Engine {
-    /// A sign of life, if this process has a session. An owner also folds what others have left.
+    /// A sign of life, if this process has a session.
     async fn sign(&self) -> Result<(), Failure> {
         let Some(session) = *self.session.lock().await else { return Ok(()) };
         if self.execute(Sql::Heartbeat, &[&session]).await? == 0 {
             self.fence();
             return Err(Failure::Fenced);
         }
-        if !self.is_owner() {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    /// Deltas that processes have left which ended.
+    async fn fold_others(&self) -> Result<(), Failure> {
         let keys = self.keys(Sql::WaitedFor, &[&OTHERS_MAX]).await?;
         self.fold(keys).await
     }

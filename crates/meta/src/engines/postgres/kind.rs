@@ -7,7 +7,7 @@ use super::server::Server;
 use super::{PostgresKv, refused, runtime, session, sql};
 use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
 use crate::kv::{Kv, Slot};
-use crate::owner::Holder;
+use crate::owner::{Holder, Session};
 use crate::pages::Pages;
 use crate::types::Access;
 use std::ffi::OsStr;
@@ -34,6 +34,8 @@ pub(crate) static KIND: EngineKind = EngineKind {
     load,
     restore,
     current_owner,
+    sessions,
+    evict,
     note_file,
 };
 
@@ -177,6 +179,20 @@ fn current_owner(place: &OsStr, _clock: &dyn Clock) -> io::Result<Option<Holder>
         session::current_owner(&client, &address).await.map_err(|error| refusal(&address, &error))
     });
     found.map_err(io::Error::other)
+}
+
+fn sessions(place: &OsStr, _clock: &dyn Clock) -> Result<Vec<Session>, OpenError> {
+    at_server(place, async |client: Arc<Client>, address: Address| {
+        session::recognise(&client, &address).await?;
+        session::sessions(&client, &address).await.map_err(|error| refusal(&address, &error))
+    })
+}
+
+fn evict(place: &OsStr, id: i64) -> Result<bool, OpenError> {
+    at_server(place, async move |client: Arc<Client>, address: Address| {
+        session::recognise(&client, &address).await?;
+        session::evict(&client, &address, id).await.map_err(|error| refusal(&address, &error))
+    })
 }
 
 /// In this user's folder for what programs remember, named after the address.

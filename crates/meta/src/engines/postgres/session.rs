@@ -6,7 +6,7 @@ use super::failure::{Failure, refusal};
 use super::server::{Connection, Sql};
 use super::sql;
 use crate::engines::OpenError;
-use crate::owner::{Holder, OwnerError};
+use crate::owner::{Holder, OwnerError, Session};
 use crate::types::Access;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -25,13 +25,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A mount that is being ended, or has just come and says nothing yet.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// The owner as its row has it.
+/// A session as its row has it.
 struct Found {
     session: i64,
     holder: Holder,
     /// It gave no sign of life for too long, or its process on this machine has ended.
     is_gone: bool,
+    /// Its process on this machine has ended.
+    has_ended: bool,
     silent_s: f64,
+    is_owner: bool,
 }
 
 impl Engine {
@@ -134,24 +137,52 @@ async fn remove(connection: &Connection, session: i64) -> Result<(), Failure> {
 async fn find_owner(connection: &Connection) -> Result<Option<Found>, Failure> {
     let failed = |error: tokio_postgres::Error| Failure::of(&error);
     let row = connection.client.query_opt(connection.of(Sql::Owner), &[]).await.map_err(failed)?;
-    row.map(|row| owner_of(&row).map_err(failed)).transpose()
+    row.map(|row| session_of(&row).map_err(failed)).transpose()
 }
 
-fn owner_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error> {
+fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error> {
     let (text, machine, process_began): (Vec<u8>, String, String) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
     let silent_s: f64 = row.try_get(4)?;
     let unreadable = Holder { process: 0, host: "?".into(), started: 0, mountpoint: None, is_short_lived: false };
     let holder = Holder::from_text(&text).unwrap_or(unreadable);
     let has_ended = machine == this_machine() && began(holder.process) != process_began;
-    Ok(Found { session: row.try_get(0)?, is_gone: has_ended || silent_s > SILENCE_MAX.as_secs_f64(), holder, silent_s })
+    let is_owner = row.try_get(5)?;
+    Ok(Found {
+        session: row.try_get(0)?,
+        is_owner,
+        has_ended,
+        is_gone: has_ended || silent_s > SILENCE_MAX.as_secs_f64(),
+        holder,
+        silent_s,
+    })
 }
 
 /// Who owns the store, if anybody does.
 pub(super) async fn current_owner(client: &Client, address: &Address) -> Result<Option<Holder>, tokio_postgres::Error> {
     client.batch_execute(&sql::prepare(&address.schema)).await?;
     let row = client.query_opt(sql::OWNER, &[]).await?;
-    let found = row.map(|row| owner_of(&row)).transpose()?;
+    let found = row.map(|row| session_of(&row)).transpose()?;
     Ok(found.filter(|found| !found.is_gone).map(|found| found.holder))
+}
+
+/// All sessions whose processes may still change something.
+pub(super) async fn sessions(client: &Client, address: &Address) -> Result<Vec<Session>, tokio_postgres::Error> {
+    client.batch_execute(&sql::prepare(&address.schema)).await?;
+    let rows = client.query(sql::SESSIONS, &[]).await?;
+    let found = rows.iter().map(session_of).collect::<Result<Vec<Found>, _>>()?;
+    let session = |found: Found| Session {
+        id: found.session,
+        holder: found.holder,
+        is_owner: found.is_owner,
+        silent: Duration::try_from_secs_f64(found.silent_s).unwrap_or_default(),
+    };
+    Ok(found.into_iter().filter(|found| !found.has_ended).map(session).collect())
+}
+
+/// Removes a session; false: there is none.
+pub(super) async fn evict(client: &Client, address: &Address, id: i64) -> Result<bool, tokio_postgres::Error> {
+    client.batch_execute(&sql::prepare(&address.schema)).await?;
+    Ok(client.execute(sql::LEAVE, &[&id]).await? > 0)
 }
 
 /// Is it a store that this program knows?

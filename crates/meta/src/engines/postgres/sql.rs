@@ -208,9 +208,12 @@ pub(super) const ENTER: &str =
     "INSERT INTO session (is_owner, holder, machine, process_began) VALUES ($1, $2, $3, $4) RETURNING id";
 /// $1 session.
 pub(super) const LEAVE: &str = "DELETE FROM session WHERE id = $1";
-/// -> id, holder, machine, process_began, seconds since its last sign of life.
+/// -> id, holder, machine, process_began, seconds since its last sign of life, is_owner.
 pub(super) const OWNER: &str = "SELECT id, holder, machine, process_began,
-    extract(epoch FROM clock_timestamp() - seen)::float8 FROM session WHERE is_owner";
+    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner FROM session WHERE is_owner";
+/// The same of all sessions.
+pub(super) const SESSIONS: &str = "SELECT id, holder, machine, process_began,
+    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner FROM session ORDER BY id";
 /// $1 seconds: sessions that gave no sign of life for so long.
 pub(super) const SWEEP: &str =
     "DELETE FROM session WHERE NOT is_owner AND seen < clock_timestamp() - make_interval(secs => $1)";

@@ -4,12 +4,13 @@ use super::{OpenError, SqliteKv, making};
 use crate::engines::EngineKind;
 use crate::keys;
 use crate::kv::Kv;
-use crate::owner::current_owner;
+use crate::owner::{Session, current_owner};
 use crate::types::Access;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weft_env::Env;
+use std::time::Duration;
+use weft_env::{Clock, Env};
 
 /// A place is the path of a file.
 pub(crate) static KIND: EngineKind = EngineKind {
@@ -24,8 +25,23 @@ pub(crate) static KIND: EngineKind = EngineKind {
     load: |file, pieces| making::load(Path::new(file), pieces),
     restore: |backup, file, clock| SqliteKv::restore(backup, Path::new(file), clock),
     current_owner: |file, clock| current_owner(Path::new(file), clock),
+    sessions,
+    evict,
     note_file,
 };
+
+/// The owner.
+fn sessions(file: &OsStr, clock: &dyn Clock) -> Result<Vec<Session>, OpenError> {
+    let path = super::file::probe(Path::new(file))?;
+    let owner = current_owner(&path, clock).map_err(|error| super::file::failed(&path, error))?;
+    let session = |holder| Session { id: 0, holder, is_owner: true, silent: Duration::ZERO };
+    Ok(owner.into_iter().map(session).collect())
+}
+
+fn evict(file: &OsStr, _: i64) -> Result<bool, OpenError> {
+    let why = "its owner is a process of this machine, and its place is free when it has ended; end it, or unmount it with `weft umount --force DIRECTORY`";
+    Err(OpenError::Refused { place: file.display().to_string(), why: why.into() })
+}
 
 fn refuse(file: &OsStr) -> Option<&'static str> {
     match file.as_encoded_bytes() {

@@ -1,0 +1,71 @@
+//! `weft session list|evict META`: the processes that change a volume.
+
+use crate::arguments::{Meta, Output};
+use crate::{care, render};
+use anyhow::{Result, bail};
+use weft_engine::reports::{SessionLine, session_lines};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Arguments {
+    /// List the processes that change the volume, with their last sign of life
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:
+  weft session list postgres://weft@db.example/weft"
+    )]
+    List {
+        #[command(flatten)]
+        meta: Meta,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Take a session's place away at once: the server refuses everything that it tries to change from then on, and what it has not
+    /// committed is lost. For a machine that is gone and whose place is not free yet
+    #[command(after_help = "Example:
+  weft session evict postgres://weft@db.example/weft 12")]
+    Evict {
+        #[command(flatten)]
+        meta: Meta,
+        /// Its number, as `weft session list` shows it
+        session: i64,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match arguments {
+        Arguments::List { meta, output } => list(&session_lines(meta)?, output.json),
+        Arguments::Evict { meta, session } => {
+            if !meta.evict(*session)? {
+                bail!("{meta} has no session {session}: see `weft session list {meta}`");
+            }
+            println!("Session {session} changes nothing any more");
+            Ok(())
+        }
+    }
+}
+
+fn list(lines: &[SessionLine], json: bool) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(lines)?);
+        return Ok(());
+    }
+    let header =
+        ["SESSION", "PROCESS", "HOST", "SINCE", "LAST SIGN", "OWNER", "MOUNTED AT"].map(str::to_owned).to_vec();
+    let row = |line: &SessionLine| {
+        let times = (care::moment(line.started_ms), care::moment(line.seen_ms));
+        let owner = if line.is_owner { "yes" } else { "no" }.to_owned();
+        let mountpoint = line.mountpoint.as_deref().map_or_else(|| "-".to_owned(), render::line);
+        vec![
+            line.id.to_string(),
+            line.process.to_string(),
+            render::line(&line.host),
+            times.0,
+            times.1,
+            owner,
+            mountpoint,
+        ]
+    };
+    let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
+    print!("{}", render::table(&rows, &[0, 1]));
+    Ok(())
+}
