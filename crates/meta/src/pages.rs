@@ -10,6 +10,7 @@ const END: [u8; 1] = [u8::MAX];
 /// The pairs of a snapshot, ascending, in pages of which none is empty.
 pub struct Pages<'s> {
     snapshot: &'s dyn Snapshot,
+    has_begun: bool,
     /// Where the next page starts; `None`: there is none.
     next: Option<Vec<u8>>,
 }
@@ -18,8 +19,18 @@ impl<'s> Pages<'s> {
     /// All of them.
     #[must_use]
     pub fn of(snapshot: &'s dyn Snapshot) -> Self {
-        Self { snapshot, next: Some(Vec::new()) }
+        Self { snapshot, has_begun: false, next: Some(Vec::new()) }
     }
+}
+
+/// Asks a question whose answer never changes: with the next the snapshot has its moment for good, whatever is changed meanwhile. For who asks
+/// many.
+///
+/// # Errors
+/// The engine's.
+pub fn fix_moment(snapshot: &dyn Snapshot) -> Result<(), KvError> {
+    // No table has an empty key.
+    snapshot.get(&[]).map(drop)
 }
 
 impl Iterator for Pages<'_> {
@@ -27,6 +38,12 @@ impl Iterator for Pages<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.next.take()?;
+        if !self.has_begun {
+            self.has_begun = true;
+            if let Err(error) = fix_moment(self.snapshot) {
+                return Some(Err(error));
+            }
+        }
         let pairs = match self.snapshot.scan(&start, &END, PAGE) {
             Ok(pairs) => pairs,
             Err(error) => return Some(Err(error)),

@@ -159,12 +159,23 @@ impl Postgres {
     /// # Panics
     /// The statement fails.
     pub fn psql_at(&self, database: &str, statement: &str) -> String {
+        self.try_psql_at(database, statement).unwrap_or_else(|why| panic!("{statement}: {why}"))
+    }
+
+    /// The same; `Err`: what the server says.
+    ///
+    /// # Errors
+    /// The statement fails.
+    ///
+    /// # Panics
+    /// There is no `psql`.
+    pub fn try_psql_at(&self, database: &str, statement: &str) -> Result<String, String> {
         let port = self.port.to_string();
         let mut psql = Command::new(program("psql"));
         psql.args(["-h", "127.0.0.1", "-p", &port, "-U", "weft", "-d", database, "-Atqc", statement]);
         let output = psql.output().expect("psql runs");
-        assert!(output.status.success(), "{statement}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
     }
 
     fn is_ready(&self) -> bool {

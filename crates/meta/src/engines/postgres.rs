@@ -13,6 +13,8 @@
 //! marked as one. Each gives a sign of life every few seconds. Whoever removes the row of a session, because it gave none for too long,
 //! keeps out everything that it still tries to commit: the server refuses an attempt of no session.
 //!
+//! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`cache.rs`).
+//!
 //! **Hot values.** All creates of a directory change its times, and all of a volume its usage. A row that each of them locked until its
 //! commit is on the disk would let them through one by one. So a delta is a row of its own, and nobody waits for another.
 //!
@@ -21,6 +23,7 @@
 //! again. After [`failure::PATIENCE`] the operation fails.
 
 mod address;
+mod cache;
 mod commit;
 mod failure;
 mod keeping;
@@ -37,6 +40,7 @@ use crate::engines::OpenError;
 use crate::kv::{Batch, Kv, KvError, Snapshot};
 use crate::types::Access;
 use address::Address;
+use cache::{Cache, Outcome};
 use commit::Attempt;
 use failure::Failure;
 use plan::Plan;
@@ -70,6 +74,8 @@ struct Engine {
     /// Of this process, once it has one.
     session: tokio::sync::Mutex<Option<i64>>,
     attempts: Attempts,
+    /// The owner's.
+    cache: Option<Cache>,
     /// Keys for which deltas of this process wait.
     waiting: Mutex<BTreeSet<Vec<u8>>>,
     is_fenced: AtomicBool,
@@ -87,6 +93,8 @@ struct Attempts {
     last: AtomicI64,
     /// Their outcome is known: the server may forget them.
     answered: Mutex<Vec<i64>>,
+    /// Their outcome is not known.
+    unsettled: Mutex<Vec<i64>>,
 }
 
 impl Attempts {
@@ -126,6 +134,7 @@ impl PostgresKv {
             access,
             session: tokio::sync::Mutex::default(),
             attempts: Attempts::default(),
+            cache: (access != Access::Shared).then(Cache::new),
             waiting: Mutex::default(),
             is_fenced: AtomicBool::new(false),
             begins_until: Mutex::new(None),
@@ -227,13 +236,28 @@ impl Engine {
         /// Who changes one of them waits for all.
         const AT_ONCE: usize = 16;
         for keys in keys.chunks(AT_ONCE) {
-            let folded = self.server.get(|connection| async move {
-                let folded = commit::fold(&connection, keys.to_vec()).await;
-                (connection, folded)
-            });
-            folded.await?;
+            match self.fold_together(keys).await {
+                Err(Failure::Damaged(_)) => {}
+                folded => {
+                    folded?;
+                    continue;
+                }
+            }
+            for key in keys {
+                if let Err(failure) = self.fold_together(std::slice::from_ref(key)).await {
+                    tracing::error!(key = %crate::keys::printable(key), error = %self.error(failure), "deltas of a record wait on");
+                }
+            }
         }
         Ok(())
+    }
+
+    async fn fold_together(&self, keys: &[Vec<u8>]) -> Result<(), Failure> {
+        let folded = self.server.get(|connection| async move {
+            let folded = commit::fold(&connection, keys.to_vec()).await;
+            (connection, folded)
+        });
+        folded.await
     }
 }
 
@@ -246,6 +270,8 @@ impl Kv for PostgresKv {
         if batch.is_empty() && batch.checks.is_empty() && batch.directories.is_empty() && batch.ranges.is_empty() {
             return Ok(());
         }
+        let read: Vec<Vec<u8>> = batch.keys().cloned().collect();
+        let changes = self.engine.cache.as_ref().map(|cache| cache.begin(&batch));
         let plan = Plan::of(batch);
         let (compared, ranges) = (plan.compared(), plan.ranges.clone());
         let engine = self.engine.clone();
@@ -256,7 +282,19 @@ impl Kv for PostgresKv {
             }
             committed
         });
-        committed.and_then(|answer| answer).map_err(|failure| self.engine.error(failure))
+        let committed = committed.and_then(|answer| answer);
+        if let (Some(cache), Some(changes)) = (&self.engine.cache, changes) {
+            let outcome = match &committed {
+                Ok(()) => Outcome::Done,
+                Err(Failure::Lost(_) | Failure::Failed(_) | Failure::Fenced) => Outcome::Unknown,
+                Err(_) => Outcome::NotDone,
+            };
+            cache.end(changes, outcome);
+            if committed.is_err() {
+                cache.doubt(&read);
+            }
+        }
+        committed.map_err(|failure| self.engine.error(failure))
     }
 
     fn flush(&self) -> Result<(), KvError> {

@@ -13,6 +13,7 @@ use super::{Finding, Found, Report, Writes};
 use crate::MetaError;
 use crate::keys::{Counter, Key, Table, after, printable};
 use crate::kv::Snapshot;
+use crate::pages;
 use crate::store::Store;
 use crate::store::aliased;
 use crate::store::values::{self, Dirent, PAGE_BYTES, Usage, damaged};
@@ -61,6 +62,7 @@ struct Survey<'s> {
 /// Everything that does not fit, with its mends, and the counts of the report.
 pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report), MetaError> {
     let snapshot = store.kv().snapshot()?;
+    pages::fix_moment(&*snapshot)?;
     let mut survey = Survey {
         snapshot: &*snapshot,
         now_ms,

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 /// What a store's schema is called if the address has no name for it.
 const SCHEMA: &str = "weft";
@@ -62,6 +62,8 @@ pub(super) fn parse(place: &OsStr) -> Result<Address, &'static str> {
     if !theirs.iter().any(|part| part.starts_with("sslmode=")) {
         config.ssl_mode(if is_local(&config) { SslMode::Disable } else { SslMode::Require });
     }
+    // A standby answers with what it has got so far.
+    config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     if config.get_connect_timeout().is_none() {
         config.connect_timeout(CONNECT_TIMEOUT);
     }

@@ -5,14 +5,16 @@
 //! BEGIN; name the attempt; guards; rows that must stay; what must be absent; ranges -> remove, make, set, add deltas; COMMIT
 //! ```
 //!
-//! A lost connection leaves unknown whether the transaction was committed. So it names itself: the same attempt is sent again until there
-//! is an answer, and the server refuses the name of one that it has committed.
+//! A lost connection leaves unknown whether the transaction was committed, or is on its way still. So it names itself: the same attempt is
+//! sent again until there is an answer, and the server refuses the name of one that it has committed. The name of an attempt that was sent
+//! twice stays as long as the session, and one that is given up is named alone: a copy of it that arrives later changes nothing.
 
 use super::failure::Failure;
 use super::plan::{Columns, Directories, Plan, columns_of, merge};
 use super::server::{Connection, Sql, Step, together};
 use super::{Engine, sql};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 
@@ -37,17 +39,24 @@ impl Engine {
     /// Commits what is planned, or finds that it was.
     pub(super) async fn commit_plan(&self, plan: Plan) -> Result<(), Failure> {
         let session = self.session().await?;
+        self.settle_all(session).await?;
         let mut attempt = self.attempts.next(session);
-        let (planned, named) = (&plan, &attempt);
+        let (planned, named, sent) = (&plan, &attempt, AtomicU32::new(0));
+        let sends = &sent;
         let outcome = self.server.get(|connection| async move {
+            sends.fetch_add(1, Ordering::Relaxed);
             let outcome = run(&connection, planned, named).await;
             (connection, outcome)
         });
         let outcome = outcome.await;
         let answered = std::mem::take(&mut attempt.answered);
+        let was_lost = sent.into_inner() > 1 || matches!(outcome, Err(Failure::Lost(_)));
         match outcome {
             Ok(()) | Err(Failure::Done) => {
-                self.attempts.answered(attempt.number);
+                // A copy of it that is still on its way must find its name.
+                if !was_lost {
+                    self.attempts.answered(attempt.number);
+                }
                 self.note_waiting(&plan);
                 Ok(())
             }
@@ -55,9 +64,33 @@ impl Engine {
                 self.attempts.give_back(answered);
                 if failure == Failure::Fenced {
                     self.fence();
+                } else if was_lost {
+                    self.attempts.unsettled.lock().push(attempt.number);
+                    if !matches!(failure, Failure::Lost(_)) && self.settle_all(session).await? {
+                        self.note_waiting(&plan);
+                        return Ok(());
+                    }
                 }
                 Err(failure)
             }
+        }
+    }
+
+    /// Of attempts whose outcome is not known: from now on it is. True: the last of them was committed.
+    async fn settle_all(&self, session: i64) -> Result<bool, Failure> {
+        let mut was_committed = false;
+        loop {
+            let Some(number) = self.attempts.unsettled.lock().last().copied() else { return Ok(was_committed) };
+            let settled = self.server.get(|connection| async move {
+                let settled = connection.client.execute(connection.of(Sql::Settle), &[&session, &number]).await;
+                (connection, settled.map(drop).map_err(|error| Failure::of_attempt(&error)))
+            });
+            match settled.await {
+                Ok(()) => was_committed = false,
+                Err(Failure::Done) => was_committed = true,
+                Err(failure) => return Err(failure),
+            }
+            self.attempts.unsettled.lock().retain(|unsettled| *unsettled != number);
         }
     }
 }
@@ -68,7 +101,7 @@ async fn run(connection: &Connection, plan: &Plan, attempt: &Attempt) -> Result<
         return run_plain(connection, plan, attempt).await;
     }
     let is_parted = !plan.merged.is_empty();
-    let mut steps = opening(connection, plan, attempt, if is_parted { sql::BEGIN_PARTED } else { sql::BEGIN });
+    let mut steps = opening(connection, plan, attempt);
     if !is_parted {
         closing(connection, plan, &plan.set, &mut steps);
         return all(steps).await;
@@ -148,10 +181,10 @@ fn execute_counted<'c>(
 }
 
 /// Everything up to the point from which nothing can be changed by others.
-fn opening<'c>(connection: &'c Connection, plan: &'c Plan, attempt: &'c Attempt, begin: &'static str) -> Steps<'c> {
+fn opening<'c>(connection: &'c Connection, plan: &'c Plan, attempt: &'c Attempt) -> Steps<'c> {
     let named = execute(connection, Sql::Attempt, vec![&attempt.session, &attempt.number, &attempt.answered]);
     let mut steps: Steps<'c> =
-        vec![(Failure::of, Box::pin(connection.client.batch_execute(begin))), (Failure::of_attempt, named)];
+        vec![(Failure::of, Box::pin(connection.client.batch_execute(sql::BEGIN))), (Failure::of_attempt, named)];
     if !plan.guards.is_empty() {
         let sql = if plan.alone { Sql::GuardAlone } else { Sql::Guard };
         steps.push((Failure::of, execute(connection, sql, vec![&plan.guards])));

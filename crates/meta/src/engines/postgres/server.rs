@@ -14,6 +14,8 @@ use weft_env::sync::Mutex;
 
 /// So many connections wait for work; more are closed.
 const IDLE_MAX: usize = 16;
+/// Neither a connection nor a request is waited for longer; then another connection is tried.
+pub(super) const REQUEST_MAX: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -25,6 +27,8 @@ pub(super) enum Sql {
     Scan,
     Fetch,
     Commit,
+    Settle,
+    Displace,
     Attempt,
     Guard,
     GuardAlone,
@@ -53,11 +57,13 @@ pub(super) enum Sql {
 
 impl Sql {
     /// All of them, in the order of the numbers.
-    const ALL: [Sql; 28] = [
+    const ALL: [Sql; 30] = [
         Sql::Get,
         Sql::Scan,
         Sql::Fetch,
         Sql::Commit,
+        Sql::Settle,
+        Sql::Displace,
         Sql::Attempt,
         Sql::Guard,
         Sql::GuardAlone,
@@ -90,6 +96,8 @@ impl Sql {
             Sql::Scan => sql::scan(),
             Sql::Fetch => sql::fetch(),
             Sql::Commit => sql::commit(),
+            Sql::Settle => sql::SETTLE.into(),
+            Sql::Displace => sql::DISPLACE.into(),
             Sql::Attempt => sql::ATTEMPT.into(),
             Sql::Guard => sql::guard(false),
             Sql::GuardAlone => sql::guard(true),
@@ -186,7 +194,11 @@ impl Server {
             match idle {
                 Some(connection) if connection.client.is_closed() => {}
                 Some(connection) => return Ok(connection),
-                None => return self.make().await.map_err(|error| Failure::of(&error)),
+                None => {
+                    let made = self.env.clock.timeout(REQUEST_MAX, self.make()).await;
+                    let made = made.map_err(|_| Failure::Lost("it does not answer".into()))?;
+                    return made.map_err(|error| Failure::of(&error));
+                }
             }
         }
     }
@@ -224,10 +236,11 @@ impl Server {
         let mut pause = FIRST_PAUSE;
         loop {
             let lost = match self.connection().await {
-                Ok(connection) => match work(connection).await {
-                    (connection, Ok(done)) => return Ok((connection, done)),
-                    (_, Err(Failure::Lost(why))) => why,
-                    (connection, Err(failure)) => {
+                Ok(connection) => match self.env.clock.timeout(REQUEST_MAX, work(connection)).await {
+                    Err(_) => "it does not answer".to_owned(),
+                    Ok((connection, Ok(done))) => return Ok((connection, done)),
+                    Ok((_, Err(Failure::Lost(why)))) => why,
+                    Ok((connection, Err(failure))) => {
                         self.put_back(connection);
                         return Err(failure);
                     }

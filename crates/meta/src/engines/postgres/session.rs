@@ -8,6 +8,7 @@ use super::sql;
 use crate::engines::OpenError;
 use crate::owner::{Holder, OwnerError, Session};
 use crate::types::Access;
+use rustix::process::Pid;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 /// A short-lived owner's change is waited for.
 const SHORT_LIVED_WAIT: Duration = Duration::from_secs(10);
+/// An owner that seems silent is watched for so long by who wants its place.
+const WATCH: Duration = Duration::from_secs(7);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A mount that is being ended, or has just come and says nothing yet.
 const WAIT: Duration = Duration::from_millis(100);
@@ -29,8 +32,10 @@ const WAIT: Duration = Duration::from_millis(100);
 struct Found {
     session: i64,
     holder: Holder,
-    /// It gave no sign of life for too long, or its process on this machine has ended.
-    is_gone: bool,
+    /// It gave no sign of life for too long, by the server's clock.
+    is_silent: bool,
+    /// The moment of its last sign of life, as the server writes it.
+    sign: String,
     /// Its process on this machine has ended.
     has_ended: bool,
     silent_s: f64,
@@ -57,6 +62,7 @@ impl Engine {
         let failed = |failure: Failure| OpenError::Engine(self.error(failure));
         let connection = self.server.connection().await.map_err(failed)?;
         let began = clock.now();
+        let mut silence = None;
         loop {
             let Some(found) = find_owner(&connection).await.map_err(failed)? else {
                 if let Some(session) = insert(&connection, true, &holder).await.map_err(failed)? {
@@ -65,9 +71,21 @@ impl Engine {
                 }
                 continue;
             };
-            if found.is_gone {
-                tracing::info!(holder = %found.holder, "the owner gave no sign of life; its place is taken");
+            if found.has_ended {
+                tracing::info!(holder = %found.holder, "the owner has ended; its place is taken");
                 remove(&connection, found.session).await.map_err(failed)?;
+                continue;
+            }
+            if found.is_silent {
+                // The server itself may have been away, or its clock may have been set: only a sign that does not come is one.
+                let (sign, since) = silence.get_or_insert_with(|| (found.sign.clone(), clock.now()));
+                if *sign != found.sign {
+                    silence = None;
+                } else if clock.now() > *since + WATCH {
+                    tracing::info!(holder = %found.holder, "the owner gave no sign of life; its place is taken");
+                    displace(&connection, &found).await.map_err(failed)?;
+                }
+                clock.sleep(LOOK_EVERY).await;
                 continue;
             }
             let may_end_soon =
@@ -80,7 +98,9 @@ impl Engine {
             clock.sleep(LOOK_EVERY).await;
         }
         let swept = connection.client.execute(connection.of(Sql::Sweep), &[&FORGOTTEN_AFTER.as_secs_f64()]).await;
-        swept.map_err(|error| failed(Failure::of(&error)))?;
+        if let Err(error) = swept {
+            tracing::debug!(%error, "sessions of long ago stay");
+        }
         self.server.put_back(connection);
         Ok(())
     }
@@ -109,15 +129,18 @@ impl Engine {
 
     /// Ends the session, after what waits of its deltas is folded.
     pub(super) async fn leave(&self) -> Result<(), Failure> {
-        self.fold_own().await?;
+        // What is not folded waits for the next owner.
+        let folded = self.fold_own().await;
         let Some(session) = self.session.lock().await.take() else { return Ok(()) };
-        self.execute(Sql::Leave, &[&session]).await.map(drop)
+        self.execute(Sql::Leave, &[&session]).await?;
+        folded
     }
 }
 
 /// `None`: there is another owner.
 async fn insert(connection: &Connection, is_owner: bool, holder: &Holder) -> Result<Option<i64>, Failure> {
-    let (text, machine, began) = (holder.to_text(), this_machine(), began(holder.process));
+    let (text, machine) = (holder.to_text(), this_machine().unwrap_or_default());
+    let began = began(holder.process).unwrap_or_default();
     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&is_owner, &text, &machine, &began];
     match connection.client.query_one(connection.of(Sql::Enter), &parameters).await {
         Ok(row) => row.try_get(0).map(Some).map_err(|error| Failure::of(&error)),
@@ -134,6 +157,12 @@ async fn remove(connection: &Connection, session: i64) -> Result<(), Failure> {
     removed.map(drop).map_err(|error| Failure::of(&error))
 }
 
+/// Takes the place of an owner, unless it has given a sign of life meanwhile.
+async fn displace(connection: &Connection, found: &Found) -> Result<(), Failure> {
+    let displaced = connection.client.execute(connection.of(Sql::Displace), &[&found.session, &found.sign]).await;
+    displaced.map(drop).map_err(|error| Failure::of(&error))
+}
+
 async fn find_owner(connection: &Connection) -> Result<Option<Found>, Failure> {
     let failed = |error: tokio_postgres::Error| Failure::of(&error);
     let row = connection.client.query_opt(connection.of(Sql::Owner), &[]).await.map_err(failed)?;
@@ -145,13 +174,15 @@ fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error>
     let silent_s: f64 = row.try_get(4)?;
     let unreadable = Holder { process: 0, host: "?".into(), started: 0, mountpoint: None, is_short_lived: false };
     let holder = Holder::from_text(&text).unwrap_or(unreadable);
-    let has_ended = machine == this_machine() && began(holder.process) != process_began;
+    let is_here = this_machine().is_some_and(|here| here == machine);
+    let has_ended = is_here && has_ended(holder.process, &process_began);
     let is_owner = row.try_get(5)?;
     Ok(Found {
         session: row.try_get(0)?,
         is_owner,
         has_ended,
-        is_gone: has_ended || silent_s > SILENCE_MAX.as_secs_f64(),
+        is_silent: silent_s > SILENCE_MAX.as_secs_f64(),
+        sign: row.try_get(6)?,
         holder,
         silent_s,
     })
@@ -162,7 +193,7 @@ pub(super) async fn current_owner(client: &Client, address: &Address) -> Result<
     client.batch_execute(&sql::prepare(&address.schema)).await?;
     let row = client.query_opt(sql::OWNER, &[]).await?;
     let found = row.map(|row| session_of(&row)).transpose()?;
-    Ok(found.filter(|found| !found.is_gone).map(|found| found.holder))
+    Ok(found.filter(|found| !found.is_silent && !found.has_ended).map(|found| found.holder))
 }
 
 /// All sessions whose processes may still change something.
@@ -205,20 +236,30 @@ pub(super) async fn recognise(client: &Client, address: &Address) -> Result<(), 
     }
 }
 
-/// Processes of one machine, and of one space of process numbers on it, have the same.
-fn this_machine() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    format!("{} {}", boot.trim(), space.display())
+/// Processes of one machine, and of one space of process numbers on it, have the same; `None`: that cannot be told.
+fn this_machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), space.display()))
 }
 
-/// When a process began, in the machine's own count; empty: there is no such process, or nothing but its exit status is left of it.
-fn began(process: u32) -> String {
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+/// Has a process of this machine ended? A machine may hide the processes of others: what cannot be told has not.
+fn has_ended(process: u32, process_began: &str) -> bool {
+    let Some(pid) = Pid::from_raw(process.cast_signed()) else { return false };
+    if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
+        return true;
+    }
+    // Another may have its number now.
+    began(process).is_some_and(|began| began != process_began)
+}
+
+/// When a process began, in the machine's own count; empty: nothing but its exit status is left of it. `None`: that cannot be told.
+fn began(process: u32) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The second field is the program's name in brackets, and may have brackets in it; the third is the state, the 22nd the time.
-    let mut after_name = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    match after_name.next() {
-        Some("Z" | "X") => String::new(),
-        _ => after_name.nth(18).unwrap_or_default().to_owned(),
+    let mut after_name = status.rsplit_once(')')?.1.split_ascii_whitespace();
+    match after_name.next()? {
+        "Z" | "X" => Some(String::new()),
+        _ => after_name.nth(18).map(str::to_owned),
     }
 }

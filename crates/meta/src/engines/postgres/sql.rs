@@ -44,9 +44,8 @@ pub(super) fn prepare(schema: &str) -> String {
 }
 
 pub(super) const BEGIN_VIEW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-pub(super) const BEGIN: &str = "BEGIN";
-/// A client that is stopped between two requests of a transaction loses it, and its locks, soon.
-pub(super) const BEGIN_PARTED: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '3s'";
+/// A client that is stopped, or cut off, between two requests of a transaction loses it, and its locks, soon.
+pub(super) const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '3s'";
 pub(super) const COMMIT: &str = "COMMIT";
 
 /// The deltas that wait for the row `kv`, in order.
@@ -87,7 +86,8 @@ pub(super) fn fetch() -> String {
 }
 
 /// A whole commit in one statement, for a batch whose checks are of rows that are there. All of it sees one moment, but a row that is locked
-/// is compared as it is when it is locked. What is selected is done before what is changed; were it not, the checks would fail.
+/// is compared as it is when it is locked. It is named first: an attempt that comes again must meet its name before what it has changed. Then
+/// what is selected is done before what is changed; were it not, the checks would fail.
 ///
 /// $1 session, $2 number, $3 numbers that nobody asks about any more; $4 guards; $5 keys and $6 values of rows that are changed, $7 $8 of
 /// others; $9 keys, $10 masked values, $11 lack of links of directories; $12 keys without deltas; $13 removed keys; $14 keys and $15
@@ -101,7 +101,7 @@ pub(super) fn commit() -> String {
         )
     };
     format!(
-        "WITH named AS (INSERT INTO attempt (session, number) VALUES ($1, $2)),
+        "WITH named AS (INSERT INTO attempt (session, number) VALUES ($1, $2) RETURNING 1),
          done AS (DELETE FROM attempt WHERE session = $1 AND number = ANY($3::bigint[])),
          forgotten AS (DELETE FROM delta WHERE k = ANY($12::bytea[])),
          removed AS (DELETE FROM kv WHERE k = ANY($13::bytea[])),
@@ -113,7 +113,8 @@ pub(super) fn commit() -> String {
              1 / ({} = cardinality($5::bytea[]) AND {} = cardinality($7::bytea[])
                  AND {} = cardinality($9::bytea[]))::int4,
              CASE WHEN (SELECT count(*) FROM kv WHERE k = ANY($18::bytea[])) = cardinality($18::bytea[]) THEN 1
-                 ELSE ('a record is missing' || $2::bigint)::int4 END",
+                 ELSE ('a record is missing' || $2::bigint)::int4 END
+         FROM named",
         rows(5, 6, lock(true)),
         rows(7, 8, lock(false)),
         directories(9, lock(false)),
@@ -142,6 +143,9 @@ fn directories(first: u32, lock: &str) -> String {
 /// another took its place.
 pub(super) const ATTEMPT: &str = "WITH done AS (DELETE FROM attempt WHERE session = $1 AND number = ANY($3::bigint[]))
     INSERT INTO attempt (session, number) VALUES ($1, $2)";
+
+/// $1 session, $2 number: nothing under this name is committed from now on. Twice the same: it was committed.
+pub(super) const SETTLE: &str = "INSERT INTO attempt (session, number) VALUES ($1, $2)";
 
 /// $1 guards.
 pub(super) fn guard(alone: bool) -> String {
@@ -206,14 +210,16 @@ pub(super) const HEARTBEAT: &str = "UPDATE session SET seen = clock_timestamp() 
 /// $1 is_owner, $2 holder, $3 machine, $4 process_began -> id.
 pub(super) const ENTER: &str =
     "INSERT INTO session (is_owner, holder, machine, process_began) VALUES ($1, $2, $3, $4) RETURNING id";
+/// $1 session, $2 the moment of its last sign of life.
+pub(super) const DISPLACE: &str = "DELETE FROM session WHERE id = $1 AND seen::text = $2";
 /// $1 session.
 pub(super) const LEAVE: &str = "DELETE FROM session WHERE id = $1";
-/// -> id, holder, machine, process_began, seconds since its last sign of life, is_owner.
+/// -> id, holder, machine, process_began, seconds since its last sign of life, is_owner, the moment of that sign.
 pub(super) const OWNER: &str = "SELECT id, holder, machine, process_began,
-    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner FROM session WHERE is_owner";
+    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner, seen::text FROM session WHERE is_owner";
 /// The same of all sessions.
 pub(super) const SESSIONS: &str = "SELECT id, holder, machine, process_began,
-    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner FROM session ORDER BY id";
+    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner, seen::text FROM session ORDER BY id";
 /// $1 seconds: sessions that gave no sign of life for so long.
 pub(super) const SWEEP: &str =
     "DELETE FROM session WHERE NOT is_owner AND seen < clock_timestamp() - make_interval(secs => $1)";

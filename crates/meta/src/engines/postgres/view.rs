@@ -2,9 +2,10 @@
 //! begins, and the first is asked again in it, in the same round trip: if the answer is the same, the transaction's moment is as good as
 //! that of the first question. If it is not, the operation runs again, and for a while transactions begin with the first question.
 
+use super::cache::{Cache, Quiet, Seen};
 use super::failure::Failure;
 use super::plan::merge;
-use super::server::{Connection, Server, Sql, Step, together};
+use super::server::{Connection, REQUEST_MAX, Server, Sql, Step, together};
 use super::{Engine, sql};
 use crate::kv::{Answer, KvError, Link, Pair, Question, Slot, Snapshot, Wanted};
 use std::cell::RefCell;
@@ -16,6 +17,8 @@ use tokio_postgres::types::{FromSql, ToSql, Type};
 pub(super) struct View<'e> {
     engine: &'e Engine,
     stage: RefCell<Stage>,
+    /// What was read from the cache.
+    seen: RefCell<Vec<Seen>>,
 }
 
 /// How far it is.
@@ -69,7 +72,7 @@ type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
 
 impl<'e> View<'e> {
     pub fn new(engine: &'e Engine) -> Self {
-        Self { engine, stage: RefCell::new(Stage::New) }
+        Self { engine, stage: RefCell::new(Stage::New), seen: RefCell::default() }
     }
 
     fn ask(&self, sql: Sql, parameters: Parameters) -> Result<Vec<Row>, KvError> {
@@ -80,14 +83,15 @@ impl<'e> View<'e> {
                 Stage::New if !begins => ask_once(&server, sql, parameters).await,
                 Stage::New => begin(&server, None, sql, &parameters).await,
                 Stage::Asked(before) => begin(&server, Some(&before), sql, &parameters).await,
-                Stage::Begun(connection) => match query(&connection, sql, &parameters).await {
-                    Ok(rows) => Ok((Stage::Begun(connection), rows)),
-                    // The moment of the view is gone with its transaction.
-                    Err(error) => Err(match Failure::of(&error) {
-                        Failure::Lost(_) => Failure::Conflict,
-                        failure => failure,
-                    }),
-                },
+                Stage::Begun(connection) => {
+                    let asked = server.env.clock.timeout(REQUEST_MAX, query(&connection, sql, &parameters)).await;
+                    match asked.map(|rows| rows.map_err(|error| Failure::of(&error))) {
+                        Ok(Ok(rows)) => Ok((Stage::Begun(connection), rows)),
+                        // The moment of the view is gone with its transaction.
+                        Ok(Err(Failure::Lost(_))) | Err(_) => Err(Failure::Conflict),
+                        Ok(Err(failure)) => Err(failure),
+                    }
+                }
                 Stage::Lost => Err(Failure::Conflict),
             }
         });
@@ -98,7 +102,67 @@ impl<'e> View<'e> {
             self.engine.error(failure)
         })?;
         *self.stage.borrow_mut() = stage;
+        self.hold()?;
         Ok(rows)
+    }
+
+    /// The cache, as long as the server was not asked: after that its answers are of another moment.
+    fn cache(&self) -> Option<&'e Cache> {
+        self.engine.cache.as_ref().filter(|_| matches!(*self.stage.borrow(), Stage::New))
+    }
+
+    /// What was read from the cache is still so.
+    fn hold(&self) -> Result<(), KvError> {
+        let Some(cache) = &self.engine.cache else { return Ok(()) };
+        let holds = self.seen.borrow().iter().all(|seen| cache.holds(seen));
+        if holds { Ok(()) } else { Err(KvError::Conflict) }
+    }
+
+    /// The values of all these keys, if all are cached.
+    fn cached<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Result<Option<Vec<Option<Vec<u8>>>>, KvError> {
+        let Some(cache) = self.cache() else { return Ok(None) };
+        let (mut values, mut seen) = (Vec::new(), Vec::new());
+        for key in keys {
+            let Some((value, at)) = cache.get(key) else { return Ok(None) };
+            values.push(value);
+            seen.push(at);
+        }
+        let is_first = self.seen.borrow().is_empty();
+        self.seen.borrow_mut().extend(seen);
+        match self.hold() {
+            // Nothing was answered yet: the server is asked.
+            Err(KvError::Conflict) if is_first => {
+                self.seen.borrow_mut().clear();
+                Ok(None)
+            }
+            held => held.map(|()| Some(values)),
+        }
+    }
+
+    /// The answer to a question without a range, if all of it is cached.
+    fn cached_answer(&self, keys: &[Wanted]) -> Result<Option<Answer>, KvError> {
+        let seen = self.seen.borrow().len();
+        let Some(values) = self.cached(keys.iter().map(|wanted| &*wanted.key))? else { return Ok(None) };
+        let named = |(wanted, value): (&Wanted, &Option<Vec<u8>>)| wanted.link.as_ref()?.of(value.as_deref()?);
+        let linked: Vec<Vec<u8>> = keys.iter().zip(&values).filter_map(named).collect();
+        let Some(found) = self.cached(linked.iter().map(Vec::as_slice))? else {
+            self.seen.borrow_mut().truncate(seen);
+            return Ok(None);
+        };
+        let keys = keys.iter().map(|wanted| wanted.key.clone()).chain(linked);
+        Ok(Some(Answer { slots: keys.zip(values.into_iter().chain(found)).collect(), pairs: Vec::new() }))
+    }
+
+    /// Before a question whose answer may be cached: one of a moment to come, not of a transaction that has begun.
+    fn quiet(&self) -> Option<Quiet> {
+        let is_to_come = matches!(*self.stage.borrow(), Stage::New | Stage::Asked(_));
+        self.engine.cache.as_ref().filter(|_| is_to_come).and_then(Cache::quiet)
+    }
+
+    fn fill<'k>(&self, slots: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>, since: Option<Quiet>) {
+        if let (Some(cache), Some(since)) = (&self.engine.cache, since) {
+            slots.for_each(|(key, value)| cache.fill(key, value, since));
+        }
     }
 
     fn value(&self, value: Option<Vec<u8>>, deltas: Option<Vec<Vec<u8>>>) -> Result<Option<Vec<u8>>, KvError> {
@@ -173,6 +237,10 @@ impl Snapshot for View<'_> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
+        if let Some(values) = self.cached(keys.iter().map(Vec::as_slice))? {
+            return Ok(values);
+        }
+        let quiet = self.quiet();
         let mut values = vec![None; keys.len()];
         for row in self.ask(Sql::Get, vec![Box::new(keys.to_vec())])? {
             let read = || Ok((column::<i64>(&row, 0)?, column(&row, 1)?, column(&row, 2)?));
@@ -183,6 +251,7 @@ impl Snapshot for View<'_> {
                 *slot = value;
             }
         }
+        self.fill(keys.iter().zip(&values).map(|(key, value)| (&**key, value.as_deref())), quiet);
         Ok(values)
     }
 
@@ -194,6 +263,12 @@ impl Snapshot for View<'_> {
         if keys.is_empty() && range.is_none() {
             return Ok(Answer::default());
         }
+        if range.is_none()
+            && let Some(answer) = self.cached_answer(&keys)?
+        {
+            return Ok(answer);
+        }
+        let quiet = self.quiet();
         let links: Vec<_> = keys.iter().filter_map(|wanted| Some((wanted.key.clone(), wanted.link.clone()?))).collect();
         let mut parameters = parameters_of_keys(keys);
         let (range, limit, link) = match range {
@@ -234,6 +309,7 @@ impl Snapshot for View<'_> {
                 answer.slots.push((key, None));
             }
         }
+        self.fill(answer.slots.iter().map(|(key, value)| (&**key, value.as_deref())), quiet);
         Ok(answer)
     }
 
