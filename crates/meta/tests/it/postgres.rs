@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Scope;
 use std::time::Duration;
 use weft_env::{Env, Rng, SeededRng};
 use weft_meta::conformance::{get, seed, set, when};
@@ -56,6 +57,17 @@ impl Worker {
         self.done += 1;
         Ok(())
     }
+}
+
+/// Goes on until it is over; counts what was acknowledged.
+fn work<'s>(scope: &'s Scope<'s, '_>, number: u64, kv: &'s dyn Kv, over: &'s AtomicBool, done: &'s AtomicU64) {
+    scope.spawn(move || {
+        let mut worker = Worker { number, done: 0 };
+        while !over.load(Ordering::Relaxed) {
+            worker.step(kv).unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    });
 }
 
 /// The counter as it is kept: version, inodes, live bytes.
@@ -179,16 +191,7 @@ fn a_server_that_dies_and_returns_has_lost_and_doubled_nothing() {
     kv.commit(set(b"u", &counter())).unwrap();
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (kv, over, done) = (&*kv, &over, &done);
-            scope.spawn(move || {
-                let mut worker = Worker { number, done: 0 };
-                while !over.load(Ordering::Relaxed) {
-                    worker.step(kv).unwrap();
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
+        (0..3).for_each(|number| work(scope, number, &*kv, &over, &done));
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 counted(&*kv);
@@ -218,16 +221,7 @@ fn a_promoted_standby_has_lost_and_doubled_nothing() {
     kv.commit(set(b"u", &counter())).unwrap();
     let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (kv, over, done) = (&*kv, &over, &done);
-            scope.spawn(move || {
-                let mut worker = Worker { number, done: 0 };
-                while !over.load(Ordering::Relaxed) {
-                    worker.step(kv).unwrap();
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
+        (0..3).for_each(|number| work(scope, number, &*kv, &over, &done));
         let await_more = |count: u64| {
             let target = done.load(Ordering::Relaxed) + count;
             while done.load(Ordering::Relaxed) < target {

@@ -186,3 +186,7 @@ impl Cache {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 }
+
+#[cfg(test)]
+#[path = "cache_tests.rs"]
+mod tests;

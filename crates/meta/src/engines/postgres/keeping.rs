@@ -31,10 +31,11 @@ pub(super) async fn fold(engine: Arc<Engine>) {
             tracing::debug!(?failure, "deltas wait on");
             engine.waiting.lock().extend(keys);
         }
-        if engine.is_owner() && round.is_multiple_of(FOLD_OTHERS_EVERY) {
-            if let Err(failure) = engine.fold_others().await {
-                tracing::debug!(?failure, "deltas of others wait on");
-            }
+        if engine.is_owner()
+            && round.is_multiple_of(FOLD_OTHERS_EVERY)
+            && let Err(failure) = engine.fold_others().await
+        {
+            tracing::debug!(?failure, "deltas of others wait on");
         }
     }
 }

@@ -93,13 +93,6 @@ pub(super) fn fetch() -> String {
 /// others; $9 keys, $10 masked values, $11 lack of links of directories; $12 keys without deltas; $13 removed keys; $14 keys and $15
 /// values that are made, $16 $17 that are set; $18 keys, $19 deltas.
 pub(super) fn commit() -> String {
-    let rows = |keys: u32, values: u32, lock: &str| {
-        format!(
-            "(SELECT count(*) FROM (SELECT 1 FROM unnest(${keys}::bytea[], ${values}::bytea[]) AS c (k, v)
-                JOIN kv ON kv.k = c.k AND kv.v = c.v
-                WHERE NOT EXISTS (SELECT 1 FROM delta WHERE delta.k = c.k) ORDER BY kv.k {lock} OF kv) AS held)"
-        )
-    };
     format!(
         "WITH named AS (INSERT INTO attempt (session, number) VALUES ($1, $2) RETURNING 1),
          done AS (DELETE FROM attempt WHERE session = $1 AND number = ANY($3::bigint[])),
@@ -118,6 +111,15 @@ pub(super) fn commit() -> String {
         rows(5, 6, lock(true)),
         rows(7, 8, lock(false)),
         directories(9, lock(false)),
+    )
+}
+
+/// How many of the rows with these parameters are as they should be, without deltas that wait.
+fn rows(keys: u32, values: u32, lock: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM (
+             SELECT 1 FROM unnest(${keys}::bytea[], ${values}::bytea[]) AS c (k, v) JOIN kv ON kv.k = c.k AND kv.v = c.v
+             WHERE NOT EXISTS (SELECT 1 FROM delta WHERE delta.k = c.k) ORDER BY kv.k {lock} OF kv) AS held)"
     )
 }
 
@@ -158,12 +160,7 @@ fn lock(alone: bool) -> &'static str {
 
 /// $1 keys, $2 values, $3 how many: each has its value, and no delta waits for it.
 pub(super) fn hold(to_change: bool) -> String {
-    format!(
-        "SELECT 1 / (count(*) = $3::bigint)::int4 FROM (
-             SELECT 1 FROM unnest($1::bytea[], $2::bytea[]) AS c (k, v) JOIN kv ON kv.k = c.k AND kv.v = c.v
-             WHERE NOT EXISTS (SELECT 1 FROM delta WHERE delta.k = c.k) ORDER BY kv.k {} OF kv) AS held",
-        lock(to_change)
-    )
+    format!("SELECT 1 / ({} = $3::bigint)::int4", rows(1, 2, lock(to_change)))
 }
 
 /// $1 keys, $2 values without what may vary, $3 which have no links, $4 how many.
