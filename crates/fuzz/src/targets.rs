@@ -35,6 +35,7 @@ pub const TARGETS: &[Target] = &[
         ..target("meta_intents", weft_meta::fuzzing::intents, weft_meta::fuzzing::intents_seeds)
     },
     target("meta_witness", weft_meta::fuzzing::witness, weft_meta::fuzzing::witness_seeds),
+    target("meta_addresses", weft_meta::fuzzing::address, weft_meta::fuzzing::address_seeds),
     target("meta_holder", weft_meta::fuzzing::holder, weft_meta::fuzzing::holder_seeds),
     target("block", weft_nodes::fuzzing::block, weft_nodes::fuzzing::block_seeds),
     Target {

@@ -2,11 +2,15 @@
 
 pub use crate::engines::sqlite::fuzzing::{intents, intents_seeds, row, row_seeds, witness, witness_seeds};
 
+use crate::deltas::Delta;
 use crate::keys::Key;
 use crate::owner::Holder;
 use crate::store::values::{self, Dirent, Usage};
 use crate::types::{Extent, JournalPage};
-use weft_format::records::Kind;
+use crate::url::{MetaUrl, without_password};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use weft_format::records::{Kind, Timestamp};
 use weft_format::{Ino, SegmentId};
 
 /// A value of a table whose records belong to this crate: the first byte says which, the next eight are the number in its key.
@@ -17,7 +21,7 @@ pub fn value(bytes: &[u8]) {
         return;
     };
     let ino = Ino(1);
-    match what % 8 {
+    match what % 9 {
         0 => assert!(values::decode_mark(&Key::Keep, value).is_err() || value == values::mark()),
         1 => {
             let found = values::decode_segment(&Key::Keep, value);
@@ -50,6 +54,11 @@ pub fn value(bytes: &[u8]) {
                 assert_eq!(values::journal_page(&page), value);
             }
         }
+        7 => {
+            if let Some(found) = Delta::decode(value) {
+                assert_eq!(found.encode().as_deref(), Some(value));
+            }
+        }
         _ => {
             let found = Usage::decode(value);
             assert!(found.is_err() || found.is_ok_and(|found| found.encode() == value));
@@ -62,6 +71,7 @@ pub fn value(bytes: &[u8]) {
 pub fn value_seeds() -> Vec<Vec<u8>> {
     let extent = Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
     let page = JournalPage { page: 3, ranges: vec![(0, vec![1; 5]), (100, vec![2; 7])] };
+    let changed = Timestamp { seconds: 7, nanoseconds: 9 };
     let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();
     vec![
         seed(0, 0, values::mark()),
@@ -71,7 +81,9 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
         seed(4, 9, values::entry(Ino(5), b"name.txt")),
         seed(5, extent.end(), values::extent(Ino(1), &extent).1),
         seed(6, page.page, values::journal_page(&page)),
-        seed(7, 0, Usage { inodes: 4, live_bytes: 5 }.encode()),
+        seed(7, 0, Delta::Usage { inodes: -1, live_bytes: 5 }.encode().expect("it is kept")),
+        seed(7, 0, Delta::Names { changed, subdirectories: 1 }.encode().expect("it is kept")),
+        seed(8, 0, Usage { inodes: 4, live_bytes: 5 }.encode()),
     ]
 }
 
@@ -95,4 +107,29 @@ pub fn holder_seeds() -> Vec<Vec<u8>> {
     };
     let command = Holder { mountpoint: None, is_short_lived: true, ..holder.clone() };
     vec![holder.to_text(), command.to_text()]
+}
+
+/// An address of metadata.
+pub fn address(bytes: &[u8]) {
+    let text = OsStr::from_bytes(bytes);
+    match MetaUrl::parse(text) {
+        Ok(url) => assert_eq!(MetaUrl::parse(&url.to_os_string()).as_ref(), Ok(&url)),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    let shown = without_password(&text.to_string_lossy());
+    assert_eq!(without_password(&shown), shown, "there is none to hide any more");
+}
+
+/// Of each engine.
+#[must_use]
+pub fn address_seeds() -> Vec<Vec<u8>> {
+    let texts = [
+        "meta.db",
+        "sqlite:/a/b",
+        "./etcd:x",
+        "postgres://weft@db.example:5432/weft?schema=photos&sslmode=require",
+        "postgres://u:p@h1,h2/d?password=x",
+        "postgres:///d?host=/run",
+    ];
+    texts.map(|text| text.as_bytes().to_vec()).to_vec()
 }
