@@ -53,6 +53,10 @@ impl Engine {
         let was_lost = sent.into_inner() > 1 || matches!(outcome, Err(Failure::Lost(_)));
         match outcome {
             Ok(()) | Err(Failure::Done) => {
+                if outcome.is_err() {
+                    // Its own commit may not have waited for a standby: this one does, and is after it.
+                    self.execute(Sql::Heartbeat, &[&session]).await?;
+                }
                 // A copy of it that is still on its way must find its name.
                 if !was_lost {
                     self.attempts.answered(attempt.number);
