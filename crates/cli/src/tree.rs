@@ -5,15 +5,19 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
-use weft_engine::MetaUrl;
 use weft_engine::files::{self, Progress, Tree};
+use weft_engine::{Holder, MetaUrl};
 use weft_gateways::fuse::mounts;
 
 /// Where the volume's owner has it mounted on this machine.
 pub fn mountpoint(meta: &MetaUrl) -> Result<Option<PathBuf>> {
-    let holder = meta.current_owner(&weft_engine::SystemClock).ok().flatten();
-    let Some(mountpoint) = holder.and_then(|holder| holder.mountpoint) else { return Ok(None) };
-    Ok(mounts::at(&mountpoint)?.is_some_and(|mount| mount.is_ours()).then_some(mountpoint))
+    let owner = |meta: &MetaUrl| meta.current_owner(&weft_engine::SystemClock).ok().flatten();
+    let Some(holder) = owner(meta).filter(Holder::is_here) else { return Ok(None) };
+    let Some(mountpoint) = &holder.mountpoint else { return Ok(None) };
+    let Some(mount) = mounts::at(mountpoint)?.filter(mounts::Mount::is_ours) else { return Ok(None) };
+    // The store may have several names. Another volume may be mounted where the owner of this one has it on another machine.
+    let is_it = MetaUrl::parse(&mount.source).is_ok_and(|source| owner(&source).as_ref() == Some(&holder));
+    Ok(is_it.then(|| mountpoint.clone()))
 }
 
 /// The files of a volume, to be changed.

@@ -69,6 +69,11 @@ impl Holder {
         Self { is_short_lived: true, ..Self::this_process(None, clock) }
     }
 
+    /// Does it run on this host? Its process number and paths are of its host.
+    pub fn is_here(&self) -> bool {
+        self.host == host_name()
+    }
+
     /// With the host's name, for those on others: `process 123 on h`.
     pub fn on_its_host(&self) -> String {
         format!("process {} on {}", self.process, self.host)

@@ -76,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// The process that serves the mount, if it lives.
 fn process_of(mount: &Mount) -> Option<(Holder, OwnedFd)> {
     let holder = MetaUrl::parse(&mount.source).ok()?.current_owner(&weft_engine::SystemClock).ok()??;
-    if holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
+    if !holder.is_here() || holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
         return None;
     }
     let pid = Pid::from_raw(i32::try_from(holder.process).ok()?)?;

@@ -157,6 +157,36 @@ fn a_mount_outlives_the_end_and_return_of_its_server() {
     volume.weft(&["fsck", &volume.url]).ok();
 }
 
+/// The paths of an owner are those of its machine: another volume that is mounted at the same place here is left alone.
+#[test]
+fn a_command_does_not_take_another_volume_for_one_that_is_mounted_elsewhere() {
+    let volume = Volume::new();
+    volume.weft(&["format", "--policy", "rs:2+1", "meta.db"]).ok();
+    for number in 1..=3 {
+        volume
+            .weft(&["node", "add", "meta.db", &number.to_string(), &volume.sandbox.path(&format!("other{number}"))])
+            .ok();
+    }
+    volume.sandbox.mount();
+    fs::write(volume.sandbox.path("file"), b"x").expect("written");
+    for host in ["elsewhere", rustix::system::uname().nodename().to_str().expect("UTF-8")] {
+        let text = format!("process 1\nhost {host}\nstarted 5\nmountpoint {}", volume.sandbox.mnt());
+        volume.server.psql_at(
+            "weft",
+            &format!(
+                "INSERT INTO weft.session (is_owner, holder, machine, process_began)
+                 VALUES (true, convert_to('{text}', 'UTF8'), 'another', '7')"
+            ),
+        );
+        let file = volume.sandbox.path("file");
+        let refused = volume.weft(&["put", &volume.url, &file, "/file"]).sentence();
+        assert!(refused.contains("is in use by process 1"), "{refused}");
+        assert!(!volume.sandbox.file("file").exists(), "it went into another volume");
+        volume.server.psql_at("weft", "DELETE FROM weft.session");
+    }
+    volume.sandbox.umount();
+}
+
 /// A machine is gone, and an operator does not wait until its place is free.
 #[test]
 fn a_session_is_listed_and_evicted() {
