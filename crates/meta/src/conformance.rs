@@ -401,7 +401,7 @@ fn deltas(subject: &impl Subject) {
     }
 }
 
-/// Less than nothing is damage: said by the commit, or by whoever reads it.
+/// Less than nothing is damage: the commit reports it, or the next read.
 fn less_than_nothing(subject: &impl Subject) {
     let kv = subject.open();
     kv.commit(set(b"u", &Usage { inodes: 5, live_bytes: 0 }.encode())).unwrap();

@@ -10,8 +10,8 @@
 //! if it has one. [`Kv::flush`] has nothing left to do.
 //!
 //! **Several processes.** Every process that commits is a *session*, a row that its commits refer to. The owner is the session that is
-//! marked as one. Each gives a sign of life every few seconds. Whoever removes the row of a session, because it gave none for too long,
-//! keeps out everything that it still tries to commit: the server refuses an attempt of no session.
+//! marked as one. Each gives a sign of life every few seconds. If one gives none for too long, another process removes its row. From then
+//! on the server refuses what it tries to commit, because an attempt belongs to a session.
 //!
 //! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`cache.rs`).
 //!
@@ -59,7 +59,7 @@ use weft_env::sync::Mutex;
 
 /// After a view had to be given up.
 const BEGIN_FOR: Duration = Duration::from_millis(100);
-/// The server's answers are read by so many threads.
+/// Threads that read the server's answers.
 const THREADS: usize = 2;
 
 /// A store in a PostgreSQL database. Dropping it ends its session.

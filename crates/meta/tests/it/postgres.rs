@@ -83,7 +83,7 @@ fn counter() -> Vec<u8> {
 /// Between client and server: at a whim it ends a connection, with the last request or the last answer.
 struct Cutting {
     port: u16,
-    /// One of so many pieces is lost; 0: none.
+    /// One piece of this number is lost; 0: none.
     one_of: Arc<AtomicU64>,
     cuts: Arc<AtomicU64>,
 }

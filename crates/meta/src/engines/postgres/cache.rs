@@ -1,6 +1,6 @@
 //! Values, and absences, of keys that only the owner changes: an owner reads what it has read or written before without the server.
 //!
-//! A cached value is the one on the server, because whoever changes it is this process, which takes it out first. A key falls into one of
+//! A cached value is the one on the server, because only this process changes it, and takes it out first. A key falls into one of
 //! some buckets by chance. A bucket counts the changes that began or ended in it, so that a view can tell whether what it has read from
 //! here still holds when the server answers its next question.
 

@@ -242,8 +242,8 @@ fn closing<'c>(connection: &'c Connection, plan: &'c Plan, set: &'c Columns, ste
     steps.push((Failure::of, Box::pin(connection.client.batch_execute(sql::COMMIT))));
 }
 
-/// What becomes of the values that are changed by what they are now. Their rows are locked before their deltas are looked at, since
-/// whoever adds one to a directory holds its row.
+/// What becomes of the values that are changed by what they are now. Their rows are locked before their deltas are looked at,
+/// because a commit that adds one to a directory holds its row.
 async fn take_merged(connection: &Connection, plan: &Plan) -> Result<Columns, Failure> {
     let keys: Vec<Vec<u8>> = plan.merged.iter().map(|(key, _)| key.clone()).collect();
     let mut values = lock(connection, &keys).await?;

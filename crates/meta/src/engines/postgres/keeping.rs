@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Readers add up what waits, so it should not become much.
 const FOLD_EVERY: Duration = Duration::from_millis(50);
-/// Of deltas that others have left, so many keys are folded at once, ...
+/// Keys with deltas of others that are folded at once, ...
 const OTHERS_MAX: i64 = 64;
 /// ... by an owner, so often.
 const FOLD_OTHERS_EVERY: u32 = 100;

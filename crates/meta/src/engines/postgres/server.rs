@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use weft_env::Env;
 use weft_env::sync::Mutex;
 
-/// So many connections wait for work; more are closed.
+/// Idle connections that are kept; more are closed.
 const IDLE_MAX: usize = 16;
 /// Neither a connection nor a request is waited for longer; then another connection is tried.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(20);

@@ -16,7 +16,7 @@ use tokio_postgres::Client;
 
 /// Each session says so often that it lives.
 pub(super) const SIGN_EVERY: Duration = Duration::from_secs(3);
-/// A session that said nothing for so long has lost its place to whoever wants it.
+/// A session that said nothing for so long is silent: another process may take its place.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// One that is no owner, and so in nobody's way, is forgotten after so long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
