@@ -79,6 +79,8 @@ struct Engine {
     /// Keys for which deltas of this process wait.
     waiting: Mutex<BTreeSet<Vec<u8>>>,
     is_fenced: AtomicBool,
+    /// When the last sign of life was sent that arrived, by both clocks: one stands still while the machine sleeps, one can be set.
+    signed: Mutex<Option<(Instant, Duration)>>,
     /// Until then views begin a transaction with their first question.
     begins_until: Mutex<Option<Instant>>,
     closing: Notify,
@@ -137,6 +139,7 @@ impl PostgresKv {
             cache: (access != Access::Shared).then(Cache::new),
             waiting: Mutex::default(),
             is_fenced: AtomicBool::new(false),
+            signed: Mutex::new(None),
             begins_until: Mutex::new(None),
             closing: Notify::new(),
             is_closed: AtomicBool::new(false),
@@ -191,6 +194,22 @@ impl Engine {
 
     fn begin_views(&self) {
         *self.begins_until.lock() = Some(self.server.env.clock.now() + BEGIN_FOR);
+    }
+
+    /// The moment of a sign of life, before it is sent.
+    fn moment(&self) -> (Instant, Duration) {
+        let clock = &self.server.env.clock;
+        (clock.now(), clock.unix_time())
+    }
+
+    /// Nobody else can have taken the place of this owner yet.
+    fn is_surely_owner(&self) -> bool {
+        let (now, now_unix) = self.moment();
+        let is_fresh = |(signed, signed_unix): (Instant, Duration)| {
+            let since = now_unix.checked_sub(signed_unix);
+            now.duration_since(signed) < session::SURE && since.is_some_and(|since| since < session::SURE)
+        };
+        !self.is_fenced.load(Ordering::Acquire) && self.signed.lock().is_some_and(is_fresh)
     }
 
     fn fence(&self) {

@@ -148,6 +148,14 @@ fn lost_requests_and_answers_lose_and_double_nothing() {
                 (0..EACH).for_each(|_| worker.step(kv).unwrap());
             });
         }
+        // What is refused stays refused, whatever of it was sent twice.
+        scope.spawn(|| {
+            for _ in 0..EACH {
+                let deltas = vec![(b"u".to_vec(), weft_meta::deltas::Delta::Usage { inodes: 1000, live_bytes: 0 })];
+                let refused = kv.commit(when(Batch { deltas, ..Batch::default() }, b"never", Some(b"there")));
+                assert!(matches!(refused, Err(KvError::Conflict)), "{refused:?}");
+            }
+        });
     });
     proxy.one_of.store(0, Ordering::Relaxed);
     assert_eq!(counted(&*kv), THREADS * EACH);

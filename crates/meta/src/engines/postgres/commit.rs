@@ -39,63 +39,75 @@ impl Engine {
     /// Commits what is planned, or finds that it was.
     pub(super) async fn commit_plan(&self, plan: Plan) -> Result<(), Failure> {
         let session = self.session().await?;
-        self.settle_all(session).await?;
+        let unsettled = self.attempts.unsettled.lock().clone();
+        for number in unsettled {
+            self.settle(session, number).await?;
+        }
         let mut attempt = self.attempts.next(session);
-        let (planned, named, sent) = (&plan, &attempt, AtomicU32::new(0));
-        let sends = &sent;
+        let (planned, named, unanswered) = (&plan, &attempt, AtomicU32::new(0));
+        let sends = &unanswered;
         let outcome = self.server.get(|connection| async move {
             sends.fetch_add(1, Ordering::Relaxed);
             let outcome = run(&connection, planned, named).await;
+            if !matches!(outcome, Err(Failure::Lost(_) | Failure::Failed(_))) {
+                sends.fetch_sub(1, Ordering::Relaxed);
+            }
             (connection, outcome)
         });
         let outcome = outcome.await;
         let answered = std::mem::take(&mut attempt.answered);
-        let was_lost = sent.into_inner() > 1 || matches!(outcome, Err(Failure::Lost(_)));
+        // A copy of it may still be on its way.
+        let was_lost = unanswered.into_inner() > 0;
         match outcome {
-            Ok(()) | Err(Failure::Done) => {
-                if outcome.is_err() {
-                    // Its own commit may not have waited for a standby: this one does, and is after it.
-                    self.execute(Sql::Heartbeat, &[&session]).await?;
-                }
-                // A copy of it that is still on its way must find its name.
-                if !was_lost {
-                    self.attempts.answered(attempt.number);
-                }
-                self.note_waiting(&plan);
-                Ok(())
-            }
+            Ok(()) => {}
+            Err(Failure::Done) => self.await_standby(session).await?,
             Err(failure) => {
                 self.attempts.give_back(answered);
                 if failure == Failure::Fenced {
                     self.fence();
-                } else if was_lost {
-                    self.attempts.unsettled.lock().push(attempt.number);
-                    if !matches!(failure, Failure::Lost(_)) && self.settle_all(session).await? {
-                        self.note_waiting(&plan);
-                        return Ok(());
-                    }
+                    return Err(failure);
                 }
-                Err(failure)
+                if !was_lost {
+                    return Err(failure);
+                }
+                self.attempts.unsettled.lock().push(attempt.number);
+                if !self.settle(session, attempt.number).await? {
+                    return Err(failure);
+                }
+                self.await_standby(session).await?;
             }
         }
+        // If it may come again it must find its name.
+        if !was_lost {
+            self.attempts.answered(attempt.number);
+        }
+        self.note_waiting(&plan);
+        Ok(())
     }
 
-    /// Of attempts whose outcome is not known: from now on it is. True: the last of them was committed.
-    async fn settle_all(&self, session: i64) -> Result<bool, Failure> {
-        let mut was_committed = false;
-        loop {
-            let Some(number) = self.attempts.unsettled.lock().last().copied() else { return Ok(was_committed) };
-            let settled = self.server.get(|connection| async move {
-                let settled = connection.client.execute(connection.of(Sql::Settle), &[&session, &number]).await;
-                (connection, settled.map(drop).map_err(|error| Failure::of_attempt(&error)))
-            });
-            match settled.await {
-                Ok(()) => was_committed = false,
-                Err(Failure::Done) => was_committed = true,
-                Err(failure) => return Err(failure),
-            }
-            self.attempts.unsettled.lock().retain(|unsettled| *unsettled != number);
-        }
+    /// The commit that was found done may not have waited for a standby: this one does, and is after it.
+    async fn await_standby(&self, session: i64) -> Result<(), Failure> {
+        self.execute(Sql::Heartbeat, &[&session]).await.map(drop).map_err(unknown)
+    }
+
+    /// Of an attempt whose outcome is not known: was it committed? If it was not, it never will be.
+    async fn settle(&self, session: i64, number: i64) -> Result<bool, Failure> {
+        let settled = self.server.get(|connection| async move {
+            let settled = connection.client.query_one(connection.of(Sql::Settle), &[&session, &number]).await;
+            let settled = settled.and_then(|row| row.try_get(0)).map_err(|error| Failure::of_attempt(&error));
+            (connection, settled)
+        });
+        let is_given_up: bool = settled.await.map_err(unknown)?;
+        self.attempts.unsettled.lock().retain(|unsettled| *unsettled != number);
+        Ok(!is_given_up)
+    }
+}
+
+/// Whatever fails after an attempt was sent says nothing about the attempt.
+fn unknown(failure: Failure) -> Failure {
+    match failure {
+        Failure::Fenced | Failure::Lost(_) => failure,
+        failure => Failure::Lost(format!("{failure:?}")),
     }
 }
 

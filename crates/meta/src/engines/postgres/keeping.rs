@@ -68,10 +68,12 @@ impl Engine {
     /// A sign of life, if this process has a session.
     async fn sign(&self) -> Result<(), Failure> {
         let Some(session) = *self.session.lock().await else { return Ok(()) };
+        let moment = self.moment();
         if self.execute(Sql::Heartbeat, &[&session]).await? == 0 {
             self.fence();
             return Err(Failure::Fenced);
         }
+        *self.signed.lock() = Some(moment);
         Ok(())
     }
 

@@ -18,6 +18,8 @@ use tokio_postgres::Client;
 pub(super) const SIGN_EVERY: Duration = Duration::from_secs(3);
 /// A session that said nothing for so long is silent: another process may take its place.
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
+/// For so long after a sign of life its owner still has its place for sure.
+pub(super) const SURE: Duration = Duration::from_secs(15);
 /// One that is no owner, and so in nobody's way, is forgotten after so long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 /// A short-lived owner's change is waited for.
@@ -65,7 +67,9 @@ impl Engine {
         let mut silence = None;
         loop {
             let Some(found) = find_owner(&connection).await.map_err(failed)? else {
+                let moment = self.moment();
                 if let Some(session) = insert(&connection, true, &holder).await.map_err(failed)? {
+                    *self.signed.lock() = Some(moment);
                     *self.session.lock().await = Some(session);
                     break;
                 }

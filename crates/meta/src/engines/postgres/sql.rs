@@ -27,7 +27,8 @@ pub(super) fn create(schema: &str) -> String {
              machine text NOT NULL, process_began text NOT NULL, seen timestamptz NOT NULL DEFAULT clock_timestamp());
          CREATE UNIQUE INDEX one_owner ON session (is_owner) WHERE is_owner;
          CREATE TABLE attempt (
-             session bigint NOT NULL REFERENCES session (id) ON DELETE CASCADE, number bigint NOT NULL, PRIMARY KEY (session, number))
+             session bigint NOT NULL REFERENCES session (id) ON DELETE CASCADE, number bigint NOT NULL,
+             given_up boolean NOT NULL DEFAULT false, PRIMARY KEY (session, number))
              WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);"
     )
 }
@@ -146,8 +147,9 @@ fn directories(first: u32, lock: &str) -> String {
 pub(super) const ATTEMPT: &str = "WITH done AS (DELETE FROM attempt WHERE session = $1 AND number = ANY($3::bigint[]))
     INSERT INTO attempt (session, number) VALUES ($1, $2)";
 
-/// $1 session, $2 number: nothing under this name is committed from now on. Twice the same: it was committed.
-pub(super) const SETTLE: &str = "INSERT INTO attempt (session, number) VALUES ($1, $2)";
+/// $1 session, $2 number: nothing under this name is committed from now on. -> false: it was committed before. It may be asked again.
+pub(super) const SETTLE: &str = "INSERT INTO attempt (session, number, given_up) VALUES ($1, $2, true)
+    ON CONFLICT (session, number) DO UPDATE SET given_up = attempt.given_up RETURNING given_up";
 
 /// $1 guards.
 pub(super) fn guard(alone: bool) -> String {

@@ -77,6 +77,7 @@ impl<'e> View<'e> {
 
     fn ask(&self, sql: Sql, parameters: Parameters) -> Result<Vec<Row>, KvError> {
         let stage = std::mem::replace(&mut *self.stage.borrow_mut(), Stage::Lost);
+        let is_begun = matches!(stage, Stage::Begun(_));
         let (server, begins) = (self.engine.server.clone(), self.engine.begins_views());
         let asked = self.engine.wait_for(async move {
             match stage {
@@ -102,19 +103,24 @@ impl<'e> View<'e> {
             self.engine.error(failure)
         })?;
         *self.stage.borrow_mut() = stage;
-        self.hold()?;
+        // In a transaction the moment is that of before.
+        if !is_begun {
+            self.hold()?;
+        }
         Ok(rows)
     }
 
     /// The cache, as long as the server was not asked: after that its answers are of another moment.
     fn cache(&self) -> Option<&'e Cache> {
-        self.engine.cache.as_ref().filter(|_| matches!(*self.stage.borrow(), Stage::New))
+        let is_new = matches!(*self.stage.borrow(), Stage::New);
+        self.engine.cache.as_ref().filter(|_| is_new && self.engine.is_surely_owner())
     }
 
     /// What was read from the cache is still so.
     fn hold(&self) -> Result<(), KvError> {
         let Some(cache) = &self.engine.cache else { return Ok(()) };
-        let holds = self.seen.borrow().iter().all(|seen| cache.holds(seen));
+        let seen = self.seen.borrow();
+        let holds = seen.is_empty() || self.engine.is_surely_owner() && seen.iter().all(|seen| cache.holds(seen));
         if holds { Ok(()) } else { Err(KvError::Conflict) }
     }
 
@@ -212,6 +218,10 @@ async fn begin(
             Ok(())
         }));
         let answered = together(steps).await.map_err(|(_, error)| Failure::of(&error));
+        if answered.is_err() {
+            // One that cannot end its transaction is closed, and not kept.
+            let _ = connection.client.batch_execute("ROLLBACK").await;
+        }
         (connection, answered.map(|()| (again, rows)))
     });
     let (connection, (again, rows)) = asked.await?;
