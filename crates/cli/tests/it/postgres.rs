@@ -204,12 +204,15 @@ fn a_session_is_listed_and_evicted() {
             "{field}"
         );
     }
+    let process = volume.owner();
     volume.weft(&["session", "evict", &volume.url, &id]).ok();
     let refused = write_synced(&volume.sandbox.file("a"), b"late").expect_err("it is evicted");
     assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::ROFS.raw_os_error()), "{refused}");
     let again = volume.weft(&["session", "evict", &volume.url, &id]).sentence();
     assert!(again.contains("has no session"), "{again}");
     let _ = volume.weft(&["umount", "--force", &volume.sandbox.mnt()]);
+    // It would wait for its server, which ends with this test.
+    kill_process(process, Signal::KILL).expect("killed");
 }
 
 #[test]
