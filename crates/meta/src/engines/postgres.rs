@@ -123,6 +123,20 @@ fn runtime(address: &Address) -> Result<Runtime, OpenError> {
     built.map_err(|error| refused(address, format!("it gets no threads: {error}; end other programs")))
 }
 
+/// Waits for a task, on any thread; `None`: it panicked.
+fn wait_for<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    runtime.spawn(async move {
+        // Somebody waits for it, unless the process ends.
+        let _ = tell.send(work.await);
+    });
+    told.recv().ok()
+}
+
+fn server(address: &Address, env: &Env) -> Result<Arc<Server>, OpenError> {
+    Server::new(address.clone(), env).map(Arc::new).map_err(|why| refused(address, why))
+}
+
 fn refused(address: &Address, why: String) -> OpenError {
     OpenError::Refused { place: address.shown.clone(), why }
 }
@@ -130,9 +144,8 @@ fn refused(address: &Address, why: String) -> OpenError {
 impl PostgresKv {
     fn open(address: Address, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Self, OpenError> {
         let runtime = runtime(&address)?;
-        let server = Server::new(address, env).map_err(|why| OpenError::Refused { place: String::new(), why })?;
         let engine = Arc::new(Engine {
-            server: Arc::new(server),
+            server: server(&address, env)?,
             access,
             session: tokio::sync::Mutex::default(),
             attempts: Attempts::default(),
@@ -171,14 +184,9 @@ impl Engine {
         }
     }
 
-    /// Waits for a task, on whatever thread.
     fn wait_for<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Result<T, Failure> {
-        let (tell, told) = std::sync::mpsc::sync_channel(1);
-        self.start(async move {
-            // Somebody waits for it, unless the process ends.
-            let _ = tell.send(work.await);
-        });
-        told.recv().map_err(|_| Failure::Failed("its client ended in the middle of a request".into()))
+        let done = self.runtime.as_ref().and_then(|runtime| wait_for(runtime, work));
+        done.ok_or_else(|| Failure::Failed("its client ended in the middle of a request".into()))
     }
 
     /// Keys for which the plan has left deltas.
@@ -217,10 +225,14 @@ impl Engine {
     }
 
     /// After a conflict: deltas that wait for what was compared are applied, so that the next attempt compares values.
-    async fn fold_compared(&self, compared: Vec<Vec<u8>>, ranges: Vec<crate::kv::RangeCheck>) -> Result<(), Failure> {
+    async fn fold_compared(&self, plan: &Plan) -> Result<(), Failure> {
         const KEYS_MAX: i64 = 1000;
+        let compared = plan.compared();
+        if compared.is_empty() && plan.ranges.is_empty() {
+            return Ok(());
+        }
         let mut keys = self.keys(Sql::WaitedForAmong, &[&compared]).await?;
-        for check in &ranges {
+        for check in &plan.ranges {
             keys.extend(self.keys(Sql::WaitedForWithin, &[&check.range.start, &check.range.end, &KEYS_MAX]).await?);
         }
         self.fold(keys).await
@@ -248,7 +260,11 @@ impl Engine {
     /// Deltas of this process wait no more.
     async fn fold_own(&self) -> Result<(), Failure> {
         let keys = std::mem::take(&mut *self.waiting.lock());
-        self.fold(keys.into_iter().collect()).await
+        let folded = self.fold(keys.iter().cloned().collect()).await;
+        if folded.is_err() {
+            self.waiting.lock().extend(keys);
+        }
+        folded
     }
 
     async fn fold(&self, keys: Vec<Vec<u8>>) -> Result<(), Failure> {
@@ -292,12 +308,11 @@ impl Kv for PostgresKv {
         let read: Vec<Vec<u8>> = batch.keys().cloned().collect();
         let changes = self.engine.cache.as_ref().map(|cache| cache.begin(&batch));
         let plan = Plan::of(batch);
-        let (compared, ranges) = (plan.compared(), plan.ranges.clone());
         let engine = self.engine.clone();
         let committed = self.engine.wait_for(async move {
-            let committed = engine.commit_plan(plan).await;
-            if committed == Err(Failure::Conflict) && !(compared.is_empty() && ranges.is_empty()) {
-                engine.fold_compared(compared, ranges).await?;
+            let committed = engine.commit_plan(&plan).await;
+            if committed == Err(Failure::Conflict) {
+                engine.fold_compared(&plan).await?;
             }
             committed
         });

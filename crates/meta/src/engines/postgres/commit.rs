@@ -10,7 +10,7 @@
 //! twice stays as long as the session, and one that is given up is named alone: a copy of it that arrives later changes nothing.
 
 use super::failure::Failure;
-use super::plan::{Columns, Directories, Plan, columns_of, merge};
+use super::plan::{Columns, Directories, Plan, merge};
 use super::server::{Connection, Sql, Step, together};
 use super::{Engine, sql};
 use std::collections::BTreeMap;
@@ -37,18 +37,18 @@ type Refusal = fn(&tokio_postgres::Error) -> Failure;
 
 impl Engine {
     /// Commits what is planned, or finds that it was.
-    pub(super) async fn commit_plan(&self, plan: Plan) -> Result<(), Failure> {
+    pub(super) async fn commit_plan(&self, plan: &Plan) -> Result<(), Failure> {
         let session = self.session().await?;
         let unsettled = self.attempts.unsettled.lock().clone();
         for number in unsettled {
             self.settle(session, number).await?;
         }
         let mut attempt = self.attempts.next(session);
-        let (planned, named, unanswered) = (&plan, &attempt, AtomicU32::new(0));
+        let (named, unanswered) = (&attempt, AtomicU32::new(0));
         let sends = &unanswered;
         let outcome = self.server.get(|connection| async move {
             sends.fetch_add(1, Ordering::Relaxed);
-            let outcome = run(&connection, planned, named).await;
+            let outcome = run(&connection, plan, named).await;
             if !matches!(outcome, Err(Failure::Lost(_) | Failure::Failed(_))) {
                 sends.fetch_sub(1, Ordering::Relaxed);
             }
@@ -81,7 +81,7 @@ impl Engine {
         if !was_lost {
             self.attempts.answered(attempt.number);
         }
-        self.note_waiting(&plan);
+        self.note_waiting(plan);
         Ok(())
     }
 
@@ -297,7 +297,7 @@ pub(super) async fn fold(connection: &Connection, keys: Vec<Vec<u8>>) -> Result<
     connection.client.batch_execute(BEGIN).await.map_err(failed)?;
     match lock(connection, &keys).await {
         Ok(values) => {
-            let (set, _) = columns_of(values.into_iter().map(|(key, value)| (key, Some(value))).collect());
+            let set: Columns = values.into_iter().unzip();
             let steps = vec![
                 execute(connection, Sql::Set, vec![&set.0, &set.1]),
                 Box::pin(connection.client.batch_execute(sql::COMMIT)) as Step<'_>,

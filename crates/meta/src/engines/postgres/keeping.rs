@@ -26,10 +26,8 @@ pub(super) async fn fold(engine: Arc<Engine>) {
         if engine.is_closed.load(Ordering::Acquire) {
             return;
         }
-        let keys = std::mem::take(&mut *engine.waiting.lock());
-        if let Err(failure) = engine.fold(keys.iter().cloned().collect()).await {
+        if let Err(failure) = engine.fold_own().await {
             tracing::debug!(?failure, "deltas wait on");
-            engine.waiting.lock().extend(keys);
         }
         if engine.is_owner()
             && round.is_multiple_of(FOLD_OTHERS_EVERY)

@@ -4,7 +4,7 @@ use super::address::{self, Address};
 use super::failure::{Failure, refusal};
 use super::plan::{Columns, columns_of};
 use super::server::Server;
-use super::{PostgresKv, refused, runtime, session, sql};
+use super::{PostgresKv, refused, runtime, server, session, sql, wait_for};
 use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
 use crate::kv::{Kv, Slot};
 use crate::owner::{Holder, Session};
@@ -44,27 +44,22 @@ fn address_of(place: &OsStr) -> Result<Address, OpenError> {
     parsed.map_err(|why| OpenError::Refused { place: format!("postgres:{}", place.to_string_lossy()), why: why.into() })
 }
 
-/// Does one thing with a connection, on whatever thread.
+/// Does one thing with a connection, on any thread.
 fn at_server<T, W>(place: &OsStr, work: impl FnOnce(Arc<Client>, Address) -> W + Send + 'static) -> Result<T, OpenError>
 where
     T: Send + 'static,
     W: Future<Output = Result<T, OpenError>> + Send,
 {
     let address = address_of(place)?;
-    let runtime = runtime(&address)?;
-    let server = Server::new(address.clone(), &Env::system()).map_err(|why| refused(&address, why))?;
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    runtime.spawn(async move {
-        let done = match server.connect().await {
+    let (runtime, server) = (runtime(&address)?, server(&address, &Env::system())?);
+    let done = wait(&runtime, &address, async move {
+        match server.connect().await {
             Ok(client) => work(Arc::new(client), server.address.clone()).await,
             Err(error) => Err(refusal(&server.address, &error)),
-        };
-        // Somebody waits for it, unless the process ends.
-        let _ = tell.send(done);
+        }
     });
-    let done = told.recv();
     runtime.shutdown_background();
-    done.map_err(|_| refused(&address, "its client ended in the middle of a request; try again".into()))?
+    done
 }
 
 fn create(place: &OsStr) -> Result<(), OpenError> {
@@ -121,9 +116,8 @@ fn restore(backup: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenE
 /// In one transaction: a store is there whole, or not at all.
 fn load(place: &OsStr, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
     let address = address_of(place)?;
-    let runtime = runtime(&address)?;
-    let server = Server::new(address.clone(), &Env::system()).map_err(|why| refused(&address, why))?;
-    let loaded = load_with(&runtime, Arc::new(server), &address, pieces);
+    let (runtime, server) = (runtime(&address)?, server(&address, &Env::system())?);
+    let loaded = load_with(&runtime, server, &address, pieces);
     runtime.shutdown_background();
     loaded
 }
@@ -165,12 +159,8 @@ fn wait<T: Send + 'static>(
     address: &Address,
     work: impl Future<Output = Result<T, OpenError>> + Send + 'static,
 ) -> Result<T, OpenError> {
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    runtime.spawn(async move {
-        // Somebody waits for it, unless the process ends.
-        let _ = tell.send(work.await);
-    });
-    told.recv().map_err(|_| refused(address, "its client ended in the middle of a request; try again".into()))?
+    let done = wait_for(runtime, work);
+    done.ok_or_else(|| refused(address, "its client ended in the middle of a request; try again".into()))?
 }
 
 fn current_owner(place: &OsStr, _clock: &dyn Clock) -> io::Result<Option<Holder>> {
