@@ -77,7 +77,7 @@ pub fn load(input: &mut dyn BufRead, meta: &MetaUrl) -> Result<CopyReport, Engin
 }
 
 /// Copies the metadata to `to`, which must not exist and may be of another engine, compares both, and makes `to` the volume's metadata from
-/// now on. No process may have the volume open for writing. `progress` is told how many records are copied.
+/// now on. No process may have the volume open for writing. `progress` gets the number of records copied so far.
 ///
 /// # Errors
 /// The volume is in use; `to` exists; the copy differs from what was read. Nothing is made then.

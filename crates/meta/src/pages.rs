@@ -23,8 +23,8 @@ impl<'s> Pages<'s> {
     }
 }
 
-/// Asks a question whose answer never changes: with the next the snapshot has its moment for good, whatever is changed meanwhile. For who asks
-/// many.
+/// Asks a question whose answer never changes. With the next question the snapshot then has its moment for good, and changes by others do not
+/// end it. For a caller that asks many.
 ///
 /// # Errors
 /// The engine's.

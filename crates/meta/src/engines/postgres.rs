@@ -16,7 +16,7 @@
 //! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`cache.rs`).
 //!
 //! **Hot values.** All creates of a directory change its times, and all of a volume its usage. A row that each of them locked until its
-//! commit is on the disk would let them through one by one. So a delta is a row of its own, and nobody waits for another.
+//! commit is on the disk would let them through one by one. So a delta is a row of its own, and no commit waits for another.
 //!
 //! **Failures.** The server may end, come back, or be replaced by its standby. A commit is sent again under its name until there is an
 //! answer; a question is asked again, and a snapshot that has answered one already ends in a conflict, after which the operation runs

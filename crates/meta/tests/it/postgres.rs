@@ -343,7 +343,7 @@ fn open_error(url: &MetaUrl) -> OpenError {
     }
 }
 
-/// The volume is one whoever opens it: names that many stores made at the same time are all there, and agree with each other.
+/// Names that many stores make at the same time are all there, and agree with each other.
 #[test]
 fn stores_of_many_processes_change_one_tree() {
     const STORES: u64 = 3;

@@ -23,7 +23,7 @@ pub fn format(url: &MetaUrl) {
     Store::format(kv, &volume, &PolicyRecord::of("rs:4+2", Some(1)), now, &Env::system()).unwrap();
 }
 
-/// Tries so many operations at random: how many succeeded, and how many met others at each attempt. What others did first is no failure.
+/// Tries `count` operations at random. Returns how many succeeded, and how many met others at each attempt. What others did first is no failure.
 ///
 /// # Panics
 /// One fails for another reason.

@@ -163,7 +163,7 @@ impl Server {
         match &self.tls {
             None => {
                 let (client, connection) = config.connect(NoTls).await?;
-                // What ends a connection is told to the requests on it.
+                // Requests on a connection that ends fail with the reason.
                 tokio::spawn(async move { drop(connection.await) });
                 Ok(client)
             }

@@ -33,7 +33,7 @@ pub(super) fn create(schema: &str) -> String {
     )
 }
 
-/// What each connection is told first. Every access is by key, whatever the planner believes of tables that nobody has analysed yet. A
+/// The first statements of each connection. Every access is by key, whatever the planner believes of tables that nobody has analysed yet. A
 /// client that stops in the middle of a transaction does not keep its locks.
 pub(super) fn prepare(schema: &str) -> String {
     format!(
