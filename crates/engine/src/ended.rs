@@ -13,9 +13,10 @@ use weft_meta::owner::Holder;
 /// A sentence; more than this is not ours.
 const NOTE_BYTES_MAX: u64 = 16 << 10;
 
-/// `<metadata>-ended`.
-fn path(meta: &MetaUrl, suffix: &str) -> PathBuf {
-    meta.note_file(&format!("-ended{suffix}"))
+/// `<metadata>-ended`; where several mounts change the volume one for each process.
+fn path(meta: &MetaUrl, holder: &Holder, suffix: &str) -> PathBuf {
+    let of = if meta.has_sessions() { format!("-{}", holder.process) } else { String::new() };
+    meta.note_file(&format!("-ended{of}{suffix}"))
 }
 
 fn head(holder: &Holder) -> String {
@@ -31,7 +32,7 @@ pub fn note(meta: &MetaUrl, holder: &Holder, outcome: Result<(), &str>) -> io::R
         Ok(()) => format!("{}written\n", head(holder)),
         Err(sentence) => format!("{}lost {sentence}\n", head(holder)),
     };
-    let new = path(meta, &format!(".{}", holder.process));
+    let new = path(meta, holder, &format!(".{}", holder.process));
     if let Err(error) = fs::remove_file(&new)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -39,17 +40,21 @@ pub fn note(meta: &MetaUrl, holder: &Holder, outcome: Result<(), &str>) -> io::R
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(text.as_bytes())?;
-    fs::rename(&new, path(meta, ""))
+    fs::rename(&new, path(meta, holder, ""))
 }
 
 /// How it ended: `Err` with a sentence if bytes were lost; `None` if it has not said.
 #[must_use]
 pub fn of(meta: &MetaUrl, holder: &Holder) -> Option<Result<(), String>> {
-    let note = path(meta, "");
+    let note = path(meta, holder, "");
     if fs::metadata(&note).ok()?.len() > NOTE_BYTES_MAX {
         return None;
     }
-    let text = fs::read_to_string(note).ok()?;
+    let text = fs::read_to_string(&note).ok()?;
+    if meta.has_sessions() {
+        // One for each process would be many in time.
+        let _ = fs::remove_file(note);
+    }
     match text.strip_prefix(&head(holder))?.trim_end().split_once(' ') {
         None => Some(Ok(())),
         Some((_, sentence)) => Some(Err(sentence.to_owned())),

@@ -21,6 +21,7 @@ pub use reading::ReaderTree;
 pub use volume::VolumeTree;
 pub use walk::{Visit, Walk};
 
+use crate::VolumeSettings;
 use crate::engine::{Engine, Options};
 use error::refused;
 use rustix::fs::Access;
@@ -28,10 +29,11 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::num::NonZeroU64;
 use std::path::{Component, Path, PathBuf};
-use weft_env::Env;
+use weft_env::{Env, SystemClock};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::MetaUrl;
+use weft_meta::owner::Role;
 use weft_transfer::Settings;
 
 /// Which inode of which file system something is.
@@ -145,7 +147,9 @@ pub fn open_to_read(meta: &MetaUrl, mountpoint: Option<&Path>, bwlimit: Option<N
 pub fn open(meta: &MetaUrl, mountpoint: Option<&Path>, bwlimit: Option<NonZeroU64>) -> Result<Box<dyn Tree>> {
     let Some(mountpoint) = mountpoint else {
         let transfer = Settings { bytes_per_second: bwlimit, ..Settings::default() };
-        let engine = Engine::open(meta, &Env::system(), Options { transfer, ..Options::default() })?;
+        // Together with mounts on other machines, if there are any.
+        let volume = VolumeSettings { is_shared: has_members(meta), ..VolumeSettings::default() };
+        let engine = Engine::open(meta, &Env::system(), Options { transfer, volume, ..Options::default() })?;
         return Ok(Box::new(VolumeTree::new(engine)));
     };
     if bwlimit.is_some() {
@@ -154,6 +158,12 @@ pub fn open(meta: &MetaUrl, mountpoint: Option<&Path>, bwlimit: Option<NonZeroU6
         ));
     }
     Ok(Box::new(FolderTree::of_mount(mountpoint.to_owned())?))
+}
+
+/// Do processes change the volume together?
+fn has_members(meta: &MetaUrl) -> bool {
+    let sessions = meta.has_sessions().then(|| meta.sessions(&SystemClock).ok()).flatten();
+    sessions.is_some_and(|sessions| sessions.iter().any(|session| session.role == Role::Member))
 }
 
 /// A path in a volume as commands take it: absolute, `dir` meaning `/dir`.

@@ -64,7 +64,7 @@ pub use jobs::Hold;
 pub use keeper::{Keeper, Loss};
 pub use kinds::{kinds, opener};
 pub use making::format;
-pub use owner::{Owner, current_owner};
+pub use owner::{Owner, current_owner, holder_here};
 pub use placement::{Placement, PlacementReport, Risk};
 pub use reader::VolumeReader;
 pub use runtime::{holder, runtime};

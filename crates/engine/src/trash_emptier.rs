@@ -83,7 +83,7 @@ struct Early(Option<Instant>);
 
 /// Lets go of deleted files that are past their time, and of the oldest where room is short.
 fn expire(volume: &Weak<Volume>, early: &mut Early, now_ms: u64, clock: &dyn Clock) -> Result<(), EngineError> {
-    let Some(volume) = volume.upgrade() else { return Ok(()) };
+    let Some(volume) = volume.upgrade().filter(|volume| volume.keeps_house()) else { return Ok(()) };
     let room = volume.statfs()?;
     let short_blocks = (room.blocks / SHORT_SHARE).saturating_sub(room.blocks_available);
     let may_go_early = early.0.is_none_or(|last| clock.elapsed(last) >= EARLY_EVERY);
@@ -102,7 +102,7 @@ fn empty_once(
     beside: Beside<'_>,
     is_ending: bool,
 ) -> Result<(), EngineError> {
-    let Some(volume) = volume.upgrade() else { return Ok(()) };
+    let Some(volume) = volume.upgrade().filter(|volume| volume.keeps_house()) else { return Ok(()) };
     let catalogue = Arc::new(StoreCatalogue::new(volume.store().clone()));
     if matches!(volume.store().unreferenced(None, 1)?.first(), Some(Queued::Segment { .. })) {
         volume.check_opening()?;

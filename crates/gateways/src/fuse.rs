@@ -10,6 +10,7 @@
 
 mod adapter;
 mod kernel;
+mod locks;
 pub mod mounts;
 mod requests;
 mod session;

@@ -26,6 +26,8 @@ use weft_env::{Clock, Env};
 pub struct EngineKind {
     /// What an address of it begins with, before the colon.
     pub scheme: &'static str,
+    /// Several processes may change a store together.
+    pub(crate) has_sessions: bool,
     /// Why a place is none; a clause that ends in the mend.
     pub(crate) refuse: fn(&OsStr) -> Option<&'static str>,
     /// The place as every process of this machine can use it.

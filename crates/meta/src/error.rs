@@ -40,6 +40,9 @@ pub enum MetaError {
     /// 2^32 - 1 hard links.
     #[error("too many links to inode {0}")]
     TooManyLinks(Ino),
+    /// 1,000 locks of parts of it.
+    #[error("inode {0} has too many locks: end some, or lock larger parts")]
+    TooManyLocks(Ino),
     /// No such extended attribute.
     #[error("no such extended attribute")]
     NoAttribute,

@@ -17,6 +17,9 @@
 //! | counter | which | first unused number; of policies: how often something was given one | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
 //! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
+//! | locks | ino | the locks of programs on a file, where several processes change the volume | owner |
+//! | held | ino, session | this process has the file open, which has no name any more | owner |
+//! | look | session | how often this process has looked which files without a name it has open | owner |
 //! | segment | segment | segment record | owner makes it, care replaces it |
 //! | on-node | node, segment | which segments have a shard there | owner, care |
 //! | damaged | segment | waits for repair | owner, care |
@@ -64,6 +67,9 @@ pub enum Table {
     Counter = 13,
     Usage = 14,
     Openings = 16,
+    Locks = 17,
+    Held = 18,
+    Look = 19,
     Segment = 32,
     OnNode = 33,
     Damaged = 34,
@@ -79,7 +85,7 @@ pub enum Table {
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 25] = [
+    pub const ALL: [Table; 28] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -94,6 +100,9 @@ impl Table {
         Table::Counter,
         Table::Usage,
         Table::Openings,
+        Table::Locks,
+        Table::Held,
+        Table::Look,
         Table::Segment,
         Table::OnNode,
         Table::Damaged,
@@ -180,6 +189,9 @@ pub enum Key<'a> {
     Counter(Counter),
     Usage,
     Openings,
+    Locks(Ino),
+    Held(Ino, u64),
+    Look(u64),
     Segment(SegmentId),
     OnNode(NodeId, SegmentId),
     Damaged(SegmentId),
@@ -214,6 +226,9 @@ impl<'a> Key<'a> {
             Key::Counter(_) => Table::Counter,
             Key::Usage => Table::Usage,
             Key::Openings => Table::Openings,
+            Key::Locks(_) => Table::Locks,
+            Key::Held(..) => Table::Held,
+            Key::Look(_) => Table::Look,
             Key::Segment(_) => Table::Segment,
             Key::OnNode(..) => Table::OnNode,
             Key::Damaged(_) => Table::Damaged,
@@ -236,9 +251,10 @@ impl<'a> Key<'a> {
         let table = self.table() as u8;
         match *self {
             Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep => vec![table],
-            Key::Inode(ino) | Key::Symlink(ino) => join(table, &[&ino.0.to_be_bytes()]),
+            Key::Inode(ino) | Key::Symlink(ino) | Key::Locks(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
-            Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) => {
+            Key::Look(session) => join(table, &[&session.to_be_bytes()]),
+            Key::Entry(ino, number) | Key::Extent(ino, number) | Key::Journal(ino, number) | Key::Held(ino, number) => {
                 join(table, &[&ino.0.to_be_bytes(), &number.to_be_bytes()])
             }
             Key::Live(segment) | Key::Segment(segment) | Key::Damaged(segment) => join(table, &[&segment.to_bytes()]),
@@ -286,6 +302,9 @@ impl<'a> Key<'a> {
             }),
             Table::Usage => Key::Usage,
             Table::Openings => Key::Openings,
+            Table::Locks => Key::Locks(take_ino(rest)?),
+            Table::Held => Key::Held(take_ino(rest)?, take_u64(rest)?),
+            Table::Look => Key::Look(take_u64(rest)?),
             Table::Segment => Key::Segment(take_segment(rest)?),
             Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
             Table::Damaged => Key::Damaged(take_segment(rest)?),
@@ -332,6 +351,9 @@ impl fmt::Display for Key<'_> {
             Key::Counter(Counter::Policy) => write!(f, "counter/policy"),
             Key::Usage => write!(f, "usage"),
             Key::Openings => write!(f, "openings"),
+            Key::Locks(ino) => write!(f, "locks/{ino}"),
+            Key::Held(ino, session) => write!(f, "held/{ino}/{session}"),
+            Key::Look(session) => write!(f, "look/{session}"),
             Key::Segment(segment) => write!(f, "segment/{segment}"),
             Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),
             Key::Damaged(segment) => write!(f, "damaged/{segment}"),

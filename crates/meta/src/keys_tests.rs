@@ -23,6 +23,9 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
         (Key::Usage, "0e", "usage"),
         (Key::Openings, "10", "openings"),
+        (Key::Locks(Ino(3)), "110000000000000003", "locks/3"),
+        (Key::Held(Ino(3), 9), "1200000000000000030000000000000009", "held/3/9"),
+        (Key::Look(9), "130000000000000009", "look/9"),
         (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
         (
             Key::OnNode(node, segment),

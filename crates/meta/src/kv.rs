@@ -4,6 +4,7 @@
 //! passes `conformance.rs`.
 
 use crate::deltas::{Delta, Directory};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Failures of an engine.
@@ -218,6 +219,11 @@ pub trait Kv: Send + Sync {
         self.flush()
     }
 
+    /// The processes that change the store together; `None`: the engine has none but the owner.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
+
     /// What it can say of its past; `None`: nothing, so no replica of it can be kept.
     fn history(&self) -> Option<&dyn History> {
         None
@@ -228,6 +234,22 @@ pub trait Kv: Send + Sync {
     fn verify(&self) -> Result<Vec<String>, KvError> {
         Ok(Vec::new())
     }
+}
+
+/// The processes that change one store together. Each has a session until it leaves, or others see that it gives no sign of life. From then
+/// on the engine refuses what it tries to commit. Numbers of sessions are positive, and none is given out twice.
+pub trait Sessions: Send + Sync {
+    /// This process's.
+    ///
+    /// # Errors
+    /// Those of the engine: it is over, for example.
+    fn own(&self) -> Result<i64, KvError>;
+
+    /// Those of all that change names now. One that was known before and is not among them has ended.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    fn members(&self) -> Result<BTreeSet<i64>, KvError>;
 }
 
 /// What some transactions changed.

@@ -21,6 +21,7 @@ pub mod fuzzing;
 pub mod guard;
 pub mod keys;
 pub mod kv;
+pub mod locks;
 pub mod owner;
 pub mod pages;
 mod replica;
@@ -33,8 +34,11 @@ pub mod url;
 
 pub use error::MetaError;
 pub use guard::{Denied, Guard, Renaming};
+pub use locks::FileLock;
 pub use replica::{is_passing, without_secrets};
+pub use store::journal::{Appended, CopiedPage};
 pub use store::leases::Fence;
+pub use store::sessions::Holding;
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
     Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,

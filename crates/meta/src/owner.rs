@@ -123,6 +123,17 @@ impl fmt::Display for Holder {
     }
 }
 
+/// What a session may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Records of nodes and segments.
+    Helper,
+    /// Everything, together with others.
+    Member,
+    /// Everything, alone.
+    Owner,
+}
+
 /// A process that changes a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
@@ -130,8 +141,8 @@ pub struct Session {
     pub id: i64,
     /// The process.
     pub holder: Holder,
-    /// It owns the volume.
-    pub is_owner: bool,
+    /// What it may change.
+    pub role: Role,
     /// Since its last sign of life; 0 where the system tells that it lives.
     pub silent: Duration,
 }

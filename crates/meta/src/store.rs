@@ -21,7 +21,9 @@ mod data;
 mod deleted;
 #[cfg(test)]
 pub(crate) mod fixture;
+pub mod journal;
 pub mod leases;
+mod locks;
 mod mapping;
 mod merge;
 mod names;
@@ -31,6 +33,7 @@ mod policies;
 mod reclaim;
 mod rename;
 mod segments;
+pub mod sessions;
 mod txn;
 pub(crate) mod values;
 mod xattrs;
@@ -89,6 +92,10 @@ pub struct Store {
     url: Option<MetaUrl>,
     /// Why nothing may be changed any more.
     halted: OnceLock<String>,
+    /// Of this process, where several change the volume.
+    session: Option<i64>,
+    /// The opening that this process has taken.
+    opening: OnceLock<u32>,
 }
 
 /// A store whose operations on names ask a guard first, within their transactions.
@@ -178,6 +185,8 @@ impl Store {
             change_count: AtomicU64::new(0),
             url: None,
             halted: OnceLock::new(),
+            session: None,
+            opening: OnceLock::new(),
         }
     }
 

@@ -14,6 +14,9 @@ pub enum Access {
     Owner,
     /// The same for one change: whoever wants to be the owner waits so long.
     ShortLived,
+    /// One of several processes that change names, inodes and extents together, where the engine has sessions. They and an owner exclude each
+    /// other.
+    Member,
     /// Reads everything; changes only nodes and segment records (care, status, info). Any number at once, also beside an owner.
     Shared,
 }
@@ -214,7 +217,7 @@ pub struct FileCommit {
     pub ino: Ino,
     /// New extents, ascending, not overlapping; they replace whatever lay under them.
     pub extents: Vec<Extent>,
-    /// The file's size after the change; what extents and journal pages have beyond it is cut off.
+    /// The file's size after the change; what extents and journal pages have beyond it is cut off. Of a shared file: its least size.
     pub size: u64,
     /// Its modification and change time after the change.
     pub mtime: Timestamp,
@@ -222,11 +225,14 @@ pub struct FileCommit {
     pub ctime: Timestamp,
     /// Set-user-id and set-group-id bits are cleared (a write by somebody without the right to keep them): new mode.
     pub mode: Option<u16>,
-    /// Journal pages to write; each replaces what was journaled of its page.
+    /// Journal pages to write; each replaces what was journaled of its page. Of a shared file each lies over it.
     pub journal: Vec<JournalPage>,
     /// Journal pages that may hold bytes under the extents. They lose these, and nothing else: what the extents do not cover
     /// is durable nowhere but there.
     pub journal_under: Vec<u64>,
+    /// Other processes change the file, too: it never shrinks by this, its ctime does not go back, and what is journaled under the extents
+    /// goes, whoever wrote it.
+    pub is_shared: bool,
 }
 
 /// Who may make policies.

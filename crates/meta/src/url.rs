@@ -180,6 +180,12 @@ impl MetaUrl {
         (self.kind.current_owner)(&self.place, clock)
     }
 
+    /// May several processes change the volume together?
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        self.kind.has_sessions
+    }
+
     /// The processes that change the volume.
     ///
     /// # Errors

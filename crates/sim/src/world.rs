@@ -415,7 +415,7 @@ fn open(
     let transfer = transfer(&store, places, process, runtime)?;
     let places = places.clone();
     let open_nodes = Box::new(move |store: &Store| members(store, &places, process));
-    start_volume(store, transfer, open_nodes, Settings { dirty_bytes: 16 << 20, read_only: false })
+    start_volume(store, transfer, open_nodes, Settings { dirty_bytes: 16 << 20, ..Settings::default() })
 }
 
 fn worker(

@@ -5,6 +5,7 @@
 use crate::compact::Demand;
 use crate::compact::rounds::Pace;
 use crate::files::Reclaimable;
+use crate::house;
 use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -38,6 +39,10 @@ pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> Th
     if !volume.read_only {
         spawn("weft-reclaim", Box::new(move || reclaim(&reclaiming, &reclaims, &*reclaim_clock)));
         spawn("weft-compact", Box::new(move || compact(&compacting, &*compact_clock)));
+    }
+    if volume.is_shared() {
+        let (keeping, clock) = (Arc::downgrade(volume), clock());
+        spawn("weft-house", Box::new(move || house::keep(&keeping, &*clock)));
     }
     spawn("weft-tick", Box::new(move || tick(&ticking, &*tick_clock)))
 }
@@ -121,7 +126,7 @@ fn compact(volume: &Weak<Volume>, clock: &dyn Clock) {
             return;
         }
         let began = clock.now();
-        if !pace.is_time(began, volume.calls.load(Ordering::Relaxed)) {
+        if !volume.keeps_house() || !pace.is_time(began, volume.calls.load(Ordering::Relaxed)) {
             continue;
         }
         let more = match volume.compact(Demand::Worthwhile, &mut tried) {

@@ -281,6 +281,23 @@ impl Buffer {
         self.committed_size = size.min(self.size);
     }
 
+    /// Others have changed the file, whose size is `size` in the store now.
+    pub fn adopt(&mut self, size: u64) {
+        self.committed_size = size;
+        self.size = size.max(self.end());
+    }
+
+    /// Where the last of its bytes ends.
+    fn end(&self) -> u64 {
+        self.pieces.last_key_value().map_or(0, |(start, piece)| start + piece.len() as u64)
+    }
+
+    /// Everything is in the store's journal, where others may change it from now on.
+    pub fn hand_over(&mut self) {
+        self.note_journaled();
+        self.discard(0..u64::MAX);
+    }
+
     fn split_at(&mut self, offset: u64) {
         let Some((&start, piece)) = self.pieces.range(..offset).next_back() else { return };
         if start + piece.len() as u64 <= offset {

@@ -70,7 +70,17 @@ impl Volume {
                 readahead: Mutex::default(),
             }));
         }
-        let file = self.files.open(&self.store, ino)?;
+        let file = self.files.open(&self.store, ino).map_err(|error| match error {
+            // Its kernel looks the name up again.
+            VfsError::Meta(MetaError::NotFound) if self.is_shared() => VfsError::Stale,
+            error => error,
+        })?;
+        if self.is_shared()
+            && let Err(error) = self.hold_nameless(ino, file.lock().nlink)
+        {
+            self.reclaim_if(self.files.close(ino));
+            return Err(error);
+        }
         if open_flags & libc::O_TRUNC != 0
             && let Err(error) = self.truncate(ino, 0, false)
         {
@@ -99,6 +109,9 @@ impl Volume {
         let open = self.open_file(handle)?;
         if self.read_only {
             return self.read_committed(&open, offset..offset.saturating_add(u64::from(bytes)));
+        }
+        if self.is_shared() {
+            return self.read_shared(&open, offset..offset.saturating_add(u64::from(bytes)));
         }
         let file = &open.file;
         let mut state = file.lock();
@@ -144,7 +157,7 @@ impl Volume {
     }
 
     /// The bytes of `range`: those of the extents, and over them what is newer.
-    fn assemble(
+    pub(crate) fn assemble(
         &self,
         ino: Ino,
         range: Range<u64>,
@@ -174,10 +187,10 @@ impl Volume {
         Ok(out.into())
     }
 
-    fn read_ahead(&self, open: &OpenFile, range: Range<u64>, size: u64) {
+    pub(crate) fn read_ahead(&self, open: &OpenFile, range: Range<u64>, size: u64) {
         let ahead = open.readahead.lock().on_read(range.start, range.end - range.start, size);
         for ahead in ahead {
-            let extents = match self.read_only {
+            let extents = match self.read_only || self.is_shared() {
                 true => self.store.extents(open.file.ino, ahead),
                 false => open.file.lock().extents(&self.store, open.file.ino, ahead),
             };
@@ -224,6 +237,22 @@ impl Volume {
         self.write_back.write(file, offset, data)?;
         if open.sync {
             self.write_back.sync_file(file, &open.failures_told)?;
+        }
+        Ok(data.len() as u32)
+    }
+
+    /// Adds bytes to a file's end, wherever other processes have put it. `clear_suid` as with [`Volume::write`].
+    ///
+    /// # Errors
+    /// As of an fsync.
+    pub fn append(&self, handle: Handle, data: &[u8], clear_suid: bool) -> Result<u32, VfsError> {
+        let open = self.open_file(handle)?;
+        if clear_suid {
+            self.clear_set_id(open.file.ino)?;
+        }
+        if !data.is_empty() {
+            self.remove_capability(&open.file)?;
+            self.append_shared(&open, data)?;
         }
         Ok(data.len() as u32)
     }
@@ -284,6 +313,7 @@ impl Volume {
         }
         self.with_file(ino, |file| {
             self.remove_capability(file)?;
+            self.hand_over(file)?;
             let mut state = file.lock();
             let mut attributes = self.truncate_file(file, &mut state, size)?;
             state.overlay(&self.store, &mut attributes)?;
@@ -352,6 +382,9 @@ impl Volume {
                 return Err(VfsError::NoRoom { bytes: length });
             }
         }
+        if self.is_shared() {
+            return if mode & libc::FALLOC_FL_KEEP_SIZE == 0 { self.grow_shared(&open.file, end) } else { Ok(()) };
+        }
         let mut state = open.file.lock();
         if mode & libc::FALLOC_FL_KEEP_SIZE == 0 && end > state.buffer.size() {
             self.truncate_file(&open.file, &mut state, end)?;
@@ -360,6 +393,7 @@ impl Volume {
     }
 
     fn punch(&self, file: &Arc<File>, range: Range<u64>) -> Result<(), VfsError> {
+        self.hand_over(file)?;
         let mut state = file.lock();
         let time = self.now();
         if let Err(error) = self.store.punch(file.ino, range.clone(), time, time) {
@@ -379,13 +413,16 @@ impl Volume {
     pub fn seek(&self, handle: Handle, offset: u64, whence: i32) -> Result<u64, VfsError> {
         let open = self.open_file(handle)?;
         let file = &open.file;
-        let mut state = file.lock();
-        if self.read_only {
+        self.hand_over(file)?;
+        let (mut state, mut committed) = (file.lock(), None);
+        if self.read_only || self.is_shared() {
             // What is committed now, and in the journal.
-            *state = FileState::new(&self.store.attributes(file.ino)?);
-            let data = self.store.file_data(file.ino, offset..state.buffer.size())?;
-            data.journaled.iter().for_each(|(start, bytes)| state.buffer.write(*start, bytes));
+            let mut now = FileState::new(&self.store.attributes(file.ino)?);
+            let data = self.store.file_data(file.ino, offset..now.buffer.size())?;
+            data.journaled.iter().for_each(|(start, bytes)| now.buffer.write(*start, bytes));
+            committed = Some(now);
         }
+        let state = committed.as_mut().unwrap_or(&mut state);
         let size = state.buffer.size();
         if offset >= size {
             return Err(VfsError::NoSuchOffset);

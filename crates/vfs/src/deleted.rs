@@ -75,7 +75,7 @@ impl Volume {
         if !self.store.let_go(expired)? {
             return Err(MetaError::NotFound.into());
         }
-        self.reclaim_if(self.files.orphaned(ino));
+        self.orphaned(ino);
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Volume {
                 if !self.store.let_go(over)? {
                     continue;
                 }
-                self.reclaim_if(self.files.orphaned(attributes.ino));
+                self.orphaned(attributes.ino);
                 if seen_ms >= keep_ms {
                     expired.count += 1;
                 } else {

@@ -94,6 +94,9 @@ pub enum VfsError {
     /// Larger than a file can be (2^63 - 1 bytes).
     #[error("file too large")]
     TooLarge,
+    /// Another process has removed the file: its name, if there is one, means another now.
+    #[error("the file was removed by another process")]
+    Stale,
     /// The volume is shutting down.
     #[error("the volume is being unmounted")]
     ShuttingDown,
@@ -136,6 +139,7 @@ impl VfsError {
             Self::NoRoom { .. } => libc::ENOSPC,
             Self::NoSuchOffset => libc::ENXIO,
             Self::TooLarge => libc::EFBIG,
+            Self::Stale => libc::ESTALE,
             Self::ShuttingDown => libc::ENOTCONN,
         }
     }
@@ -151,6 +155,7 @@ fn meta_errno(error: &MetaError) -> i32 {
         MetaError::NameTooLong { .. } => libc::ENAMETOOLONG,
         MetaError::InvalidName | MetaError::Invalid { .. } => libc::EINVAL,
         MetaError::TooManyLinks(_) => libc::EMLINK,
+        MetaError::TooManyLocks(_) => libc::ENOLCK,
         MetaError::NoAttribute => libc::ENODATA,
         MetaError::TooLarge => libc::EFBIG,
         MetaError::AttributeTooLarge { .. } => libc::E2BIG,

@@ -6,6 +6,7 @@
 use crate::buffer::Buffer;
 use crate::error::VfsError;
 use crate::extents::ExtentCache;
+use crate::shared::Glimpse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -77,6 +78,8 @@ pub(crate) struct FileState {
     pub mtime: Timestamp,
     pub ctime: Timestamp,
     pub policy: PolicyId,
+    /// Of a shared file when it was opened last: 0 if it had no name.
+    pub nlink: u32,
     /// Size or times differ from the store's.
     pub unsaved: bool,
     /// The newest bytes, and the size.
@@ -95,6 +98,8 @@ pub(crate) struct FileState {
     /// Unlinked and closed: late bytes are dropped.
     pub gone: bool,
     extents: ExtentCache,
+    /// Of a shared file: what others had committed a moment ago.
+    pub glimpse: Option<Glimpse>,
 }
 
 impl FileState {
@@ -104,6 +109,7 @@ impl FileState {
             mtime: Timestamp::default(),
             ctime: Timestamp::default(),
             policy: PolicyId(0),
+            nlink: 1,
             unsaved: false,
             buffer: Buffer::new(0),
             in_flight: BTreeSet::new(),
@@ -114,6 +120,7 @@ impl FileState {
             has_capability: false,
             gone: false,
             extents: ExtentCache::default(),
+            glimpse: None,
         }
     }
 
@@ -122,6 +129,7 @@ impl FileState {
             mtime: attributes.mtime,
             ctime: attributes.ctime,
             policy: attributes.policy,
+            nlink: attributes.nlink,
             buffer: Buffer::new(attributes.size),
             ..Self::unknown()
         }
@@ -138,12 +146,24 @@ impl FileState {
             return;
         }
         self.extents = ExtentCache::default();
+        self.glimpse = None;
+    }
+
+    /// Of a shared file: this is what others have committed by now. Bytes that are not committed here stay over it.
+    pub fn adopt(&mut self, attributes: &Attributes) {
+        self.forget_extents();
+        (self.policy, self.nlink) = (attributes.policy, attributes.nlink);
+        self.buffer.adopt(attributes.size);
+        if !self.unsaved {
+            (self.mtime, self.ctime) = (attributes.mtime, attributes.ctime);
+        }
     }
 
     /// Puts what is newer here over what the store said.
     pub fn overlay(&mut self, store: &Store, attributes: &mut Attributes) -> Result<(), MetaError> {
         if self.unsaved {
-            attributes.size = self.buffer.size();
+            let others = if store.is_shared() { attributes.size } else { 0 };
+            attributes.size = self.buffer.size().max(others);
             attributes.mtime = self.mtime;
             attributes.ctime = attributes.ctime.max(self.ctime);
         }
@@ -197,6 +217,16 @@ impl File {
             self.is_loaded.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Asks the store what others have committed by now.
+    pub fn reload(&self, store: &Store) -> Result<Attributes, MetaError> {
+        let mut state = self.lock();
+        let (attributes, has_capability) = store.attributes_and_capability(self.ino)?;
+        state.adopt(&attributes);
+        state.has_capability = has_capability;
+        self.is_loaded.store(true, Ordering::Release);
+        Ok(attributes)
     }
 
     /// As the store has it. Readers beside the owner have one for each open, in no table.
@@ -291,6 +321,11 @@ impl Files {
         self.table.lock().files.get(&ino).map(|entry| entry.file.clone())
     }
 
+    /// Has any program of this process it open?
+    pub fn is_open(&self, ino: Ino) -> bool {
+        self.table.lock().files.get(&ino).is_some_and(|entry| entry.open_count > 0)
+    }
+
     /// How many files have left the table so far.
     pub fn left_count(&self) -> u64 {
         self.table.lock().left_count
@@ -306,7 +341,8 @@ impl Files {
     /// Opens a file; every call is answered by one [`Files::close`].
     pub fn open(&self, store: &Store, ino: Ino) -> Result<Arc<File>, VfsError> {
         let file = self.enter(ino);
-        if let Err(error) = file.load(store) {
+        let loaded = if store.is_shared() { file.reload(store).map(drop) } else { file.load(store) };
+        if let Err(error) = loaded {
             // Should it have lost its last name meanwhile, the volume reclaims it at its end.
             self.close(ino);
             return Err(error.into());

@@ -5,7 +5,9 @@ use crate::background;
 use crate::compact::rounds::Compaction;
 use crate::error::VfsError;
 use crate::files::Files;
+use crate::house::House;
 use crate::listings::Listings;
+use crate::locks::Lockers;
 use crate::node_watcher::{NodeWatcher, OpenNodes};
 use crate::policies::Policies;
 use crate::segments::Segments;
@@ -51,7 +53,7 @@ impl Volume {
             files.clone(),
             policies.clone(),
             settings.dirty_bytes,
-            store.openings()?.number(),
+            store.own_opening()?,
         );
         let (reclaim, reclaims) = sync::channel();
         let volume = Arc::new(Self {
@@ -66,11 +68,14 @@ impl Volume {
             compaction: Compaction::default(),
             calls: AtomicU64::new(0),
             node_watcher: Mutex::new(NodeWatcher::new(open_nodes)),
+            house: House::default(),
+            lockers: Lockers::default(),
             next_handle: AtomicU64::new(1),
             reclaim,
             ticker: Mutex::default(),
         });
-        if !settings.read_only {
+        // What another process has left falls to whoever keeps house.
+        if !settings.read_only && !volume.is_shared() {
             volume.recover()?;
         }
         *volume.ticker.lock() = Some(background::start(&volume, reclaims));
@@ -95,6 +100,9 @@ impl Volume {
             if let Err(error) = self.note_settled() {
                 tracing::debug!("nodes that are to leave stay until the volume is opened again: {error}");
             }
+        }
+        if let Err(error) = self.store.leave() {
+            tracing::debug!("what this process has noted stays until others see that it has ended: {error}");
         }
         // A holder of the store may outlive the process's last moment.
         if !self.read_only
@@ -123,7 +131,8 @@ impl Volume {
         if let bytes @ 1.. = self.write_back.journaled_bytes() {
             tracing::warn!(bytes, "nodes do not take what the journal in the metadata holds: it stays there");
         }
-        written.and_then(|()| self.note_settled()).and_then(|()| self.reclaim_orphans())
+        let settled = written.and_then(|()| self.note_settled());
+        if self.is_shared() { settled } else { settled.and_then(|()| self.reclaim_orphans()) }
     }
 
     /// At the end nobody uses anything any more: what has no name goes.
@@ -155,7 +164,7 @@ impl Volume {
             after = Some((last_ino, last_page));
         }
         for ino in self.store.orphans(usize::MAX)? {
-            self.reclaim_if(self.files.orphaned(ino));
+            self.orphaned(ino);
         }
         let now = self.now();
         let now_ms = u64::try_from(now.seconds).unwrap_or(0) * 1000;

@@ -243,7 +243,7 @@ impl Volume {
     fn note_unlinked(&self, attributes: &Attributes, is_kept: bool, time: Timestamp) {
         self.note_ctime(attributes.ino, time);
         if attributes.nlink == 0 && !is_kept {
-            self.reclaim_if(self.files.orphaned(attributes.ino));
+            self.orphaned(attributes.ino);
         }
     }
 
@@ -258,7 +258,7 @@ impl Volume {
     pub(crate) fn remove_directory_guarded(&self, guard: &dyn Guard, parent: Ino, name: &[u8]) -> Result<(), VfsError> {
         let outcome = self.store.guarded(guard).rmdir(parent, name, self.now())?;
         if !outcome.is_kept {
-            self.reclaim_if(self.files.orphaned(outcome.attributes.ino));
+            self.orphaned(outcome.attributes.ino);
         }
         Ok(())
     }
@@ -323,7 +323,7 @@ impl Volume {
         let dots = DOT_DOT_COOKIE.saturating_sub(after_cookie) as usize;
         let after = after_cookie.max(DOT_DOT_COOKIE);
         let place = (after, limit.saturating_sub(dots));
-        let listed = self.listings.next(&self.store, &self.files, ino, place, !self.read_only)?;
+        let listed = self.listings.next(&self.store, &self.files, ino, place, !self.read_only && !self.is_shared())?;
         let directory = listed.directory;
         let mut entries = Vec::with_capacity(dots + listed.entries.len());
         if dots == 2 {

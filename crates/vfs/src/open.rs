@@ -34,7 +34,8 @@ pub fn open_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>, env:
         OpenError::Owner(OwnerError::InUse { .. }) => MetaError::InUse(error.to_string()),
         other => MetaError::Refused(other.to_string()),
     })?;
-    Ok(Store::open(kv, env)?.at(url))
+    let store = Store::open(kv, env)?.at(url);
+    if access == Access::Member { store.as_member() } else { Ok(store) }
 }
 
 /// A node, and the record that it was opened by.
@@ -148,7 +149,7 @@ pub fn open_reader(
     Ok(Reader::new(store, transfer, runtime))
 }
 
-/// Opens a volume as its only owner, or, if the settings say that it is only read, beside whoever owns it. Segments move as the
+/// Opens a volume as its only owner or, if the settings say so, together with others or only to read it. Segments move as the
 /// settings of transfer say, and a folder may keep what is read.
 ///
 /// # Errors
@@ -162,7 +163,11 @@ pub fn open_volume(
     env: &Env,
     runtime: impl Into<Runtime>,
 ) -> Result<Arc<Volume>, VfsError> {
-    let access = if settings.read_only { Access::Shared } else { Access::Owner };
+    let access = match (settings.read_only, settings.is_shared) {
+        (true, _) => Access::Shared,
+        (false, true) => Access::Member,
+        (false, false) => Access::Owner,
+    };
     let store = open_store(url, access, mountpoint, env)?;
     let mut transfer = open_transfer(&store, &opener, transfer_settings, runtime)?;
     if let Some(room) = disk_cache {

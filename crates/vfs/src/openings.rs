@@ -14,15 +14,23 @@ use weft_transfer::{KnownOpenings, Transfer};
 /// `Superseded`: a node knows a newer one; nothing was changed then, unless both came at the same time.
 pub(crate) async fn take(store: &Store, transfer: &Transfer, known: &KnownOpenings) -> Result<(), MetaError> {
     let latest = store.openings()?.latest.map(|latest| latest.opening);
-    if let Some(newer) = known.newer {
+    if let Some(newer) = known.newer
+        && !has_taken(store, newer)?
+    {
         return Err(MetaError::Superseded(newer.refuses(latest)));
     }
     let env = store.env();
     let opening = store.take_opening(env.rng.next_u128(), env.clock.unix_ms())?;
     match transfer.publish_opening(opening, &known.held).await {
-        Some(other) => Err(MetaError::Superseded(other.refuses(Some(opening)))),
-        None => Ok(()),
+        Some(other) if !has_taken(store, other)? => Err(MetaError::Superseded(other.refuses(Some(opening)))),
+        _ => Ok(()),
     }
+}
+
+/// Is it an opening of the same metadata, by another process? The metadata has each before the nodes do.
+fn has_taken(store: &Store, other: Opening) -> Result<bool, MetaError> {
+    let latest = store.openings()?.latest.map(|latest| latest.opening);
+    Ok(latest.is_some_and(|latest| other == latest || other.number < latest.number))
 }
 
 /// Asks the nodes whether the opening is still the newest, and tells those of it that have not heard. If it is not, nothing is
@@ -36,6 +44,9 @@ pub(crate) async fn look(store: Arc<Store>, transfer: Transfer) -> Result<(), Me
         None => None,
     };
     let Some(other) = other else { return Ok(()) };
+    if has_taken(&store, other)? {
+        return Ok(());
+    }
     let why = refuse(&store, &transfer, other, latest);
     Err(MetaError::Superseded(why))
 }

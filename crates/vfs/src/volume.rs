@@ -7,7 +7,9 @@
 use crate::compact::rounds::Compaction;
 use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
+use crate::house::House;
 use crate::listings::Listings;
+use crate::locks::Lockers;
 use crate::node_watcher::NodeWatcher;
 use crate::open_file::OpenFile;
 use crate::policies::Policies;
@@ -33,16 +35,19 @@ pub struct Settings {
     /// Only read, beside whoever owns the volume: each open and each read sees what is committed at that moment, and nothing
     /// is changed.
     pub read_only: bool,
+    /// Change the volume together with other processes, where the metadata engine lets several: a file that is closed is committed, and one
+    /// that is opened is as others have committed it.
+    pub is_shared: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         // Sixteen segments of rs:4+2: enough to keep two cores and six nodes busy, little beside any machine's memory.
-        Self { dirty_bytes: 128 << 20, read_only: false }
+        Self { dirty_bytes: 128 << 20, read_only: false, is_shared: false }
     }
 }
 
-/// One file system, open in this process as its only owner, or as one of its readers.
+/// One file system, open in this process as its only owner, as one of several that change it, or as one of its readers.
 pub struct Volume {
     pub(crate) read_only: bool,
     pub(crate) store: Arc<Store>,
@@ -56,6 +61,8 @@ pub struct Volume {
     /// How often an open file was asked for: tells whether anybody is at work.
     pub(crate) calls: AtomicU64,
     pub(crate) node_watcher: Mutex<NodeWatcher>,
+    pub(crate) house: House,
+    pub(crate) lockers: Lockers,
     pub(crate) next_handle: AtomicU64,
     pub(crate) reclaim: Sender<Reclaimable>,
     /// Ends before the runtime may, which it blocks on.
@@ -129,6 +136,18 @@ impl Volume {
     /// It holds it `count` times less.
     pub fn forget(&self, ino: Ino, count: u64) {
         self.reclaim_if(self.files.forget(ino, count));
+    }
+
+    /// Do other processes change it, too?
+    pub fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// `ino` lost its last name. Where several processes change the volume, one of them finds it.
+    pub(crate) fn orphaned(&self, ino: Ino) {
+        if !self.is_shared() {
+            self.reclaim_if(self.files.orphaned(ino));
+        }
     }
 
     pub(crate) fn reclaim_if(&self, reclaimable: Option<Reclaimable>) {

@@ -27,7 +27,7 @@ use weft_env::{Clock, Runtime};
 use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::kv::KvError;
-use weft_meta::{FileCommit, JournalPage, MetaError, Store};
+use weft_meta::{Extent, FileCommit, JournalPage, MetaError, Store};
 use weft_transfer::{Receipt, Transfer, WriteError, WriteRequest};
 
 /// Dirty bytes wait this long for company before they are uploaded: many small files share a segment, and files that are
@@ -362,7 +362,7 @@ impl WriteBack {
         let changes = files.iter().zip(states.iter()).zip(&completions);
         let commits: Vec<FileCommit> = changes
             .filter(|(_, completion)| !completion.extents.is_empty())
-            .map(|((file, state), completion)| file_commit(file.ino, state, completion))
+            .map(|((file, state), completion)| file_commit(file.ino, state, completion, self.store.is_shared()))
             .collect();
         if commits.is_empty() {
             // Everything was cut off or deleted meanwhile, or has to wait.
@@ -403,7 +403,10 @@ impl WriteBack {
             self.note_unstaged(file, state);
         }
         state.forget_extents();
-        state.unsaved = state.buffer.committed_size() != state.buffer.size();
+        state.unsaved = match self.store.is_shared() {
+            true => !state.buffer.is_empty(),
+            false => state.buffer.committed_size() != state.buffer.size(),
+        };
     }
 
     /// A change of the store that failed may have been made in part: what is known of the store's extents and size is old.
@@ -501,10 +504,11 @@ impl WriteBack {
     }
 
     /// A descriptor is closed. That waits for nothing while all is well; while nodes take nothing, or have no places for what
-    /// the policy says, the file's bytes are tried now, so that who closes is told.
+    /// the policy says, the file's bytes are tried now, so that who closes is told. Where others use the volume, too, they see from now on
+    /// what was written.
     pub fn close(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
-        let is_in_doubt = self.is_in_doubt(&file.lock())?;
-        let recoverable = if is_in_doubt { self.make_recoverable(file) } else { Ok(()) };
+        let is_due = self.store.is_shared() || self.is_in_doubt(&file.lock())?;
+        let recoverable = if is_due { self.make_recoverable(file) } else { Ok(()) };
         recoverable.and(file.lock().failures.tell(told))
     }
 
@@ -530,13 +534,19 @@ impl WriteBack {
         if state.gone {
             return Ok(());
         }
-        let (size, journal) = (state.buffer.size(), state.buffer.to_journal());
-        let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default()) };
+        let (is_shared, journal) = (self.store.is_shared(), state.buffer.to_journal());
+        let size = if is_shared { journal.last().map_or(0, end_of) } else { state.buffer.size() };
+        let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default(), is_shared) };
         if let Err(error) = self.store.commit_files(&[], &[commit], self.now()) {
             self.note_failed_change(file.ino, state);
             return Err(error.into());
         }
-        self.change(state, Buffer::note_journaled);
+        if is_shared {
+            self.change(state, Buffer::hand_over);
+            state.forget_extents();
+        } else {
+            self.change(state, Buffer::note_journaled);
+        }
         if self.journal_bytes.load(Ordering::Relaxed) > JOURNAL_BYTES_MAX / 2 {
             self.wake_up();
         }
@@ -691,17 +701,25 @@ fn stage(
     pieces
 }
 
-/// What a commit says of one file.
-fn file_commit(ino: Ino, state: &FileState, completion: &Completion) -> FileCommit {
+/// Where a page's last byte ends in its file.
+fn end_of(page: &JournalPage) -> u64 {
+    let end = page.ranges.last().map_or(0, |(start, bytes)| u64::from(*start) + bytes.len() as u64);
+    page.page * JOURNAL_PAGE_BYTES + end
+}
+
+/// What a commit says of one file. Of one that others change, too, only what was written here.
+fn file_commit(ino: Ino, state: &FileState, completion: &Completion, is_shared: bool) -> FileCommit {
+    let end = completion.extents.last().map_or(0, Extent::end);
     FileCommit {
         ino,
         extents: completion.extents.clone(),
-        size: completion.size,
+        size: if is_shared { end } else { completion.size },
         mtime: state.mtime,
         ctime: state.ctime,
         mode: None,
         journal: Vec::new(),
         journal_under: completion.journal_pages.clone(),
+        is_shared,
     }
 }
 

@@ -5,6 +5,7 @@ mod options;
 
 use crate::amount;
 use crate::arguments::{Bandwidth, Meta};
+use crate::care;
 use crate::daemon::{self, Outcome};
 use crate::metrics::{self, Endpoint};
 use crate::signals::Ending;
@@ -32,6 +33,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[command(after_help = "Examples:
   weft mount meta.db /mnt/drive -d
   weft mount meta.db /mnt/look -d --read-only
+  weft mount postgres://weft@db.example/weft /mnt/drive -d --shared
   weft mount meta.db /mnt/drive -d -o noatime --cache /var/cache/weft")]
 pub struct Arguments {
     #[command(flatten)]
@@ -58,6 +60,12 @@ pub struct How {
     /// Mount read-only, as `-o ro`. Any number of such mounts may run beside the one that writes; they see its changes within about a second
     #[arg(short, long)]
     read_only: bool,
+    /// Mount together with other mounts, on any machines: all of them change the volume. Its metadata must be on a server (docs/metadata.md)
+    #[arg(long, conflicts_with = "read_only")]
+    shared: bool,
+    /// Show names and attributes that another mount has changed for this long at most; 0s: not at all
+    #[arg(long, value_name = "TIME", value_parser = care::parse_duration, default_value = "1s", requires = "shared")]
+    attribute_cache: u64,
     /// Mount options, as in `-o ro,noexec`: ro, rw, suid, nosuid (default), dev, nodev (default), exec, noexec, atime (as relatime,
     /// default), noatime, allow_other
     #[arg(short = 'o', long, value_name = "OPTION", value_delimiter = ',')]
@@ -93,6 +101,9 @@ impl How {
         }
         if self.read_only {
             flags.push("--read-only".into());
+        }
+        if self.shared {
+            flags.extend(["--shared".into(), format!("--attribute-cache={}ms", self.attribute_cache).into()]);
         }
         flags.extend(self.options.iter().map(|option| format!("--options={}", option.word()).into()));
         if let Some(bwlimit) = self.bandwidth.bwlimit {
@@ -207,7 +218,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
     // A volume that is only read has its owner to empty its trash and to care for it.
     let options = Options {
         mountpoint: allowed.write.then(|| mountpoint.clone()),
-        volume: VolumeSettings { read_only: !allowed.write, ..VolumeSettings::default() },
+        volume: VolumeSettings { read_only: !allowed.write, is_shared: how.shared, ..VolumeSettings::default() },
         transfer: Settings {
             profile: how.read_profile,
             bytes_per_second: how.bandwidth.bwlimit,
@@ -220,7 +231,8 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
         is_cared_for: allowed.write && !how.no_care,
     };
     let engine = Engine::open(meta, &weft_engine::Env::system(), options)?;
-    let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.clone(), allowed };
+    let keep_attributes = Duration::from_millis(how.attribute_cache);
+    let settings = MountSettings { mountpoint: mountpoint.clone(), source: meta.clone(), allowed, keep_attributes };
     let mounted = match fuse::mount(Arc::clone(engine.volume()), &settings) {
         Ok(mounted) => mounted,
         Err(error) => {
@@ -232,7 +244,8 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
     match listener.map(|listener| Endpoint::start(listener, shown, engine.handle())).transpose() {
         Ok(_endpoint) => {
             tracing::info!(meta = %meta, mountpoint = %mountpoint.display(), "mounted");
-            let owner = allowed.write.then(|| meta.current_owner(&weft_engine::SystemClock).ok().flatten()).flatten();
+            let is_this = |holder: &Holder| holder.process == std::process::id();
+            let owner = allowed.write.then(|| weft_engine::holder_here(meta, is_this)).flatten();
             Ok(Service { meta: meta.clone(), owner, engine, mounted, mountpoint, _endpoint })
         }
         Err(error) => {

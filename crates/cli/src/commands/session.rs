@@ -49,11 +49,16 @@ fn list(lines: &[SessionLine], json: bool) -> Result<()> {
         println!("{}", serde_json::to_string_pretty(lines)?);
         return Ok(());
     }
+    print!("{}", table(lines));
+    Ok(())
+}
+
+/// The sessions, for people.
+pub fn table(lines: &[SessionLine]) -> String {
     let header =
-        ["SESSION", "PROCESS", "HOST", "SINCE", "LAST SIGN", "OWNER", "MOUNTED AT"].map(str::to_owned).to_vec();
+        ["SESSION", "PROCESS", "HOST", "SINCE", "LAST SIGN", "ROLE", "LOCKS", "MOUNTED AT"].map(str::to_owned).to_vec();
     let row = |line: &SessionLine| {
         let times = (care::moment(line.started_ms), care::moment(line.seen_ms));
-        let owner = if line.is_owner { "yes" } else { "no" }.to_owned();
         let mountpoint = line.mountpoint.as_deref().map_or_else(|| "-".to_owned(), render::line);
         vec![
             line.id.to_string(),
@@ -61,11 +66,11 @@ fn list(lines: &[SessionLine], json: bool) -> Result<()> {
             render::line(&line.host),
             times.0,
             times.1,
-            owner,
+            line.role.to_owned(),
+            line.lock_count.to_string(),
             mountpoint,
         ]
     };
     let rows: Vec<_> = std::iter::once(header).chain(lines.iter().map(row)).collect();
-    print!("{}", render::table(&rows, &[0, 1]));
-    Ok(())
+    render::table(&rows, &[0, 1, 6])
 }

@@ -65,10 +65,17 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     text += &format!("volume {meta}, {}", count(status.inode_count, "inode"));
     text += &format!(", {} in use", render::bytes(status.live_bytes));
     text += &format!(", room for {} more by {}", render::bytes(status.room.free_bytes), status.room.policy);
-    if let Some(who) = &status.in_use_by {
+    let members = status.sessions.iter().filter(|session| session.role == "member").count();
+    if members > 0 {
+        text += &format!("; changed by {}", count(members as u64, "mount"));
+    } else if let Some(who) = &status.in_use_by {
         text += &format!("; open by {who}, whose writes of the last second may not be counted");
     }
     text += "\n\n";
+    if members > 0 {
+        text += &super::session::table(&status.sessions);
+        text += "\n";
+    }
     text += &node_table(&status.nodes);
     if !tally.codes.is_empty() {
         text += "\n";

@@ -75,10 +75,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// The process that serves the mount, if it lives.
 fn process_of(mount: &Mount) -> Option<(Holder, OwnedFd)> {
-    let holder = MetaUrl::parse(&mount.source).ok()?.current_owner(&weft_engine::SystemClock).ok()??;
-    if !holder.is_here() || holder.mountpoint.as_ref() != Some(&mount.mountpoint) {
-        return None;
-    }
+    let meta = MetaUrl::parse(&mount.source).ok()?;
+    let holder = weft_engine::holder_here(&meta, |holder| holder.mountpoint.as_ref() == Some(&mount.mountpoint))?;
     let pid = Pid::from_raw(i32::try_from(holder.process).ok()?)?;
     let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     Some((holder, process))

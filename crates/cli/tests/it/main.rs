@@ -17,6 +17,7 @@ mod grow;
 mod house;
 mod kinds;
 mod lab;
+mod many_mounts;
 mod metadata;
 mod mount;
 mod networks;

@@ -11,14 +11,14 @@ use std::time::Duration;
 use weft_meta::servers::Postgres;
 
 /// A server, and a volume of six nodes on it.
-struct Volume {
-    server: Postgres,
-    sandbox: Sandbox,
-    url: String,
+pub struct Volume {
+    pub server: Postgres,
+    pub sandbox: Sandbox,
+    pub url: String,
 }
 
 impl Volume {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let (server, sandbox) = (Postgres::start(), Sandbox::empty());
         let volume = Self { url: server.url("weft"), server, sandbox };
         volume.weft(&["format", "--policy", "rs:4+2", &volume.url]).ok();
@@ -30,13 +30,13 @@ impl Volume {
     }
 
     /// What programs note of the volume is in the sandbox, too.
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.sandbox.command(arguments);
         command.env("XDG_STATE_HOME", self.sandbox.path("state"));
         command
     }
 
-    fn weft(&self, arguments: &[&str]) -> crate::sandbox::Said {
+    pub fn weft(&self, arguments: &[&str]) -> crate::sandbox::Said {
         self.command(arguments).output().expect("weft runs").into()
     }
 
@@ -50,13 +50,13 @@ impl Volume {
 
     /// The process that has it mounted.
     fn owner(&self) -> Pid {
-        let text = self.server.psql_at("weft", "SELECT convert_from(holder, 'UTF8') FROM weft.session WHERE is_owner");
+        let text = self.server.psql_at("weft", "SELECT convert_from(holder, 'UTF8') FROM weft.session WHERE role > 0");
         let process = text.lines().find_map(|line| line.strip_prefix("process ")).expect("an owner");
         Pid::from_raw(process.parse().expect("a number")).expect("a process")
     }
 }
 
-fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
+pub fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
     fs::write(path, content)?;
     fs::File::open(path)?.sync_all()
 }
@@ -66,7 +66,7 @@ fn remove_shards(node: &str) {
     folders.filter(|path| path.is_dir()).for_each(|path| fs::remove_dir_all(path).expect("removed"));
 }
 
-fn run(folder: &Path, program: &str, arguments: &[&str]) {
+pub fn run(folder: &Path, program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).current_dir(folder).output().expect("it runs");
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
@@ -92,7 +92,7 @@ fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
     // Beside the mount, from a process of its own.
     assert!(volume.weft(&["ls", &volume.url, "/work"]).ok().contains("f19"));
     volume.umount();
-    assert!(!volume.server.psql_at("weft", "SELECT count(*) FROM weft.session WHERE is_owner").contains('1'));
+    assert!(!volume.server.psql_at("weft", "SELECT count(*) FROM weft.session WHERE role > 0").contains('1'));
 
     ["node2", "node5"].iter().for_each(|node| remove_shards(&volume.sandbox.path(node)));
     volume.weft(&["repair", &volume.url]).ok();
@@ -174,8 +174,8 @@ fn a_command_does_not_take_another_volume_for_one_that_is_mounted_elsewhere() {
         volume.server.psql_at(
             "weft",
             &format!(
-                "INSERT INTO weft.session (is_owner, holder, machine, process_began)
-                 VALUES (true, convert_to('{text}', 'UTF8'), 'another', '7')"
+                "INSERT INTO weft.session (role, holder, machine, process_began)
+                 VALUES (2, convert_to('{text}', 'UTF8'), 'another', '7')"
             ),
         );
         let file = volume.sandbox.path("file");

@@ -1,5 +1,6 @@
 //! How safe everything is.
 
+use super::sessions::{self, SessionLine};
 use crate::error::EngineError;
 use crate::keeper::Keeper;
 use crate::nodes::{self, Moved};
@@ -30,6 +31,8 @@ pub struct StatusReport {
     pub volume: String,
     /// The process that has it open for writing; missing: there is none.
     pub in_use_by: Option<String>,
+    /// The processes that change the volume, where its metadata engine lets several.
+    pub sessions: Vec<SessionLine>,
     /// Files, directories and others, deleted ones that are still open among them.
     pub inode_count: u64,
     /// Bytes that files refer to.
@@ -123,6 +126,10 @@ impl Keeper {
             survives_losses: tally.margin.filter(|_| all_can_be_read),
             volume: self.store.volume().volume.to_string(),
             in_use_by: self.owner(),
+            sessions: match self.meta.has_sessions() {
+                true => sessions::lines(&self.meta, &self.store.lock_counts()?)?,
+                false => Vec::new(),
+            },
             inode_count: statistics.inodes,
             live_bytes: statistics.live_bytes,
             room: self.room()?,

@@ -31,11 +31,13 @@ pub struct Opening {
     pub began_ms: u64,
 }
 
-/// The latest opening, as its metadata knows it.
+/// An opening whose process may still commit, as its metadata knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latest {
     /// Which it is.
     pub opening: Opening,
+    /// The process, where several change the metadata together: its session's number in the engine; 0: it alone does.
+    pub session: i64,
     /// Segments of it with a smaller count are committed, or nobody will commit them any more.
     pub settled_below: u32,
     /// The number of changes of the node table that every process knows that may still commit a segment of it; [`NOBODY_COMMITS`] at its end.
@@ -50,8 +52,10 @@ pub const NOBODY_COMMITS: u64 = u64::MAX;
 pub struct OpeningsRecord {
     /// `None`: nobody has opened it yet.
     pub latest: Option<Latest>,
-    /// First and last numbers of openings that another opening of this metadata followed: whatever they stored and no record names,
-    /// nobody will commit. Ascending, with others in between.
+    /// Earlier openings of processes that change the metadata together with that of the latest. Ascending.
+    pub beside: Vec<Latest>,
+    /// First and last numbers of openings that are over: whatever they stored and no record names, nobody will commit. Ascending, with
+    /// others in between.
     pub over: Vec<(u32, u32)>,
     /// Number and `settled_below` of openings that other metadata may have gone on with, since this is a copy of it. Ascending.
     pub left: Vec<(u32, u32)>,
@@ -71,31 +75,59 @@ pub enum Fate {
 }
 
 impl OpeningsRecord {
-    /// With one more opening of the same metadata.
+    /// With one more opening of the same metadata, by a process that changes it alone: those before are over.
     pub fn followed_by(&self, tag: u128, began_ms: u64) -> Self {
         let mut next = self.clone();
-        if let Some(latest) = self.latest {
-            let number = latest.opening.number;
-            match next.over.last_mut() {
-                Some((_, last)) if last.saturating_add(1) == number => *last = number,
-                _ => next.over.push((number, number)),
-            }
-        }
-        next.latest = Some(Latest {
-            opening: Opening { number: self.number().saturating_add(1), tag, began_ms },
-            settled_below: 0,
-            roster: 0,
-        });
+        let over = std::mem::take(&mut next.beside).into_iter().chain(next.latest);
+        over.for_each(|opening| note_over(&mut next.over, opening.opening.number));
+        next.latest = Some(self.next(0, tag, began_ms));
         next
+    }
+
+    /// With one more opening of the same metadata, by the process of this session. Those of sessions that have ended are over.
+    pub fn joined_by(&self, session: i64, has_ended: impl Fn(i64) -> bool, tag: u128, began_ms: u64) -> Self {
+        let mut next = self.clone();
+        next.beside.extend(next.latest.take());
+        next.latest = Some(self.next(session, tag, began_ms));
+        next.without(has_ended)
+    }
+
+    /// The same, where openings are over of which `is_over` says so by the session. The latest stays the latest, with nothing that may
+    /// still be committed.
+    pub fn without(mut self, is_over: impl Fn(i64) -> bool) -> Self {
+        let (over, beside) = self.beside.into_iter().partition(|opening: &Latest| is_over(opening.session));
+        self.beside = beside;
+        over.iter().for_each(|opening| note_over(&mut self.over, opening.opening.number));
+        if let Some(latest) = self.latest.as_mut().filter(|latest| latest.session != 0 && is_over(latest.session)) {
+            (latest.settled_below, latest.roster) = (SegmentId::OF_WORKERS, NOBODY_COMMITS);
+        }
+        self
+    }
+
+    fn next(&self, session: i64, tag: u128, began_ms: u64) -> Latest {
+        let opening = Opening { number: self.number().saturating_add(1), tag, began_ms };
+        Latest { opening, session, settled_below: 0, roster: 0 }
+    }
+
+    /// Openings whose processes may still commit, ascending.
+    pub fn current(&self) -> impl Iterator<Item = &Latest> {
+        self.beside.iter().chain(&self.latest)
+    }
+
+    /// What is known of the opening of this number, if its process may still commit.
+    pub fn current_mut(&mut self, number: u32) -> Option<&mut Latest> {
+        self.beside.iter_mut().chain(&mut self.latest).find(|opening| opening.opening.number == number)
     }
 
     /// Of a copy that is made the volume's metadata, with an opening after all that nodes have seen.
     pub fn restored(&self, newest_seen: u32, tag: u128, began_ms: u64) -> Self {
         let mut next = self.clone();
-        next.left.extend(self.latest.map(|latest| (latest.opening.number, latest.settled_below)));
+        next.left.extend(self.current().map(|opening| (opening.opening.number, opening.settled_below)));
+        next.beside.clear();
         // What nodes say is believed by nobody: with the last number taken the nodes refuse, and nothing overflows.
         let number = self.number().max(newest_seen).saturating_add(1);
-        next.latest = Some(Latest { opening: Opening { number, tag, began_ms }, settled_below: 0, roster: 0 });
+        next.latest =
+            Some(Latest { opening: Opening { number, tag, began_ms }, session: 0, settled_below: 0, roster: 0 });
         next.restored_by = number;
         next
     }
@@ -108,7 +140,7 @@ impl OpeningsRecord {
     /// Has every process that may still commit a segment followed this number of changes of the node table? Then no segment
     /// comes to a node that took none from that change on.
     pub fn follows(&self, roster: u64) -> bool {
-        self.latest.is_none_or(|latest| latest.roster >= roster)
+        self.current().all(|opening| opening.roster >= roster)
     }
 
     /// What may become of a shard of this name that no record names, while no worker is at work.
@@ -118,8 +150,8 @@ impl OpeningsRecord {
         if key.generation > Generation::FIRST && number < self.restored_by {
             return Fate::Unknown;
         }
-        if let Some(latest) = self.latest.filter(|latest| latest.opening.number == number) {
-            let is_settled = count < latest.settled_below || count >= SegmentId::OF_WORKERS;
+        if let Some(current) = self.current().find(|current| current.opening.number == number) {
+            let is_settled = count < current.settled_below || count >= SegmentId::OF_WORKERS;
             return if is_settled { Fate::Over } else { Fate::Open };
         }
         let is_over = self.over.iter().any(|(first, last)| (*first..=*last).contains(&number));
@@ -138,6 +170,8 @@ impl OpeningsRecord {
             left: self.left.iter().map(pair).collect(),
             restored_by: self.restored_by,
             roster: self.latest.map_or(0, |latest| latest.roster),
+            session: self.latest.map_or(0, |latest| latest.session),
+            beside: self.beside.iter().map(Latest::message).collect(),
         }
         .encode_to_vec()
     }
@@ -147,11 +181,13 @@ impl OpeningsRecord {
     /// # Errors
     /// Unknown version; a tag of the wrong length; numbers in no order.
     pub fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let Message { latest, settled_below, over, left, restored_by, roster, .. } = decode_message(WHAT, bytes)?;
+        let message: Message = decode_message(WHAT, bytes)?;
+        let Message { latest, settled_below, over, left, restored_by, roster, session, beside, .. } = message;
         let pair = |pair: &Pair| (pair.first, pair.second);
         let opening = latest.map(Opening::of).transpose()?;
         let record = Self {
-            latest: opening.map(|opening| Latest { opening, settled_below, roster }),
+            latest: opening.map(|opening| Latest { opening, session, settled_below, roster }),
+            beside: beside.into_iter().map(Latest::of).collect::<Result<_, _>>()?,
             over: over.iter().map(pair).collect(),
             left: left.iter().map(pair).collect(),
             restored_by,
@@ -162,10 +198,40 @@ impl OpeningsRecord {
         if !record.over.iter().all(is_range) || !record.over.windows(2).all(is_before) {
             return Err(damaged(WHAT, "its openings are in no order"));
         }
+        if !record.current().is_sorted_by(|one, next| one.opening.number < next.opening.number) {
+            return Err(damaged(WHAT, "its current openings are in no order"));
+        }
         if record.left.iter().any(|(left, _)| *left >= number) || restored_by > number {
             return Err(damaged(WHAT, "it names an opening after the latest"));
         }
         Ok(record)
+    }
+}
+
+/// Adds a number to ranges of numbers.
+fn note_over(over: &mut Vec<(u32, u32)>, number: u32) {
+    let place = over.partition_point(|(_, last)| *last < number);
+    let is_next = |range: &(u32, u32)| range.1.checked_add(1) == Some(number);
+    let follows = place.checked_sub(1).filter(|before| is_next(&over[*before]));
+    let precedes = over.get(place).is_some_and(|(first, _)| number.checked_add(1) == Some(*first));
+    match (follows, precedes) {
+        (Some(before), true) => over[before].1 = over.remove(place).1,
+        (Some(before), false) => over[before].1 = number,
+        (None, true) => over[place].0 = number,
+        (None, false) => over.insert(place, (number, number)),
+    }
+}
+
+impl Latest {
+    fn message(&self) -> CurrentMessage {
+        let Self { opening, session, settled_below, roster } = *self;
+        CurrentMessage { opening: Some(opening.message()), session, settled_below, roster }
+    }
+
+    fn of(message: CurrentMessage) -> Result<Self, RecordError> {
+        let CurrentMessage { opening, session, settled_below, roster } = message;
+        let opening = Opening::of(opening.ok_or_else(|| damaged(WHAT, "a current opening has no number"))?)?;
+        Ok(Self { opening, session, settled_below, roster })
     }
 }
 
@@ -252,6 +318,22 @@ struct Message {
     #[prost(uint32, tag = "6")]
     restored_by: u32,
     #[prost(uint64, tag = "7")]
+    roster: u64,
+    #[prost(int64, tag = "8")]
+    session: i64,
+    #[prost(message, repeated, tag = "9")]
+    beside: Vec<CurrentMessage>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+struct CurrentMessage {
+    #[prost(message, optional, tag = "1")]
+    opening: Option<OpeningMessage>,
+    #[prost(int64, tag = "2")]
+    session: i64,
+    #[prost(uint32, tag = "3")]
+    settled_below: u32,
+    #[prost(uint64, tag = "4")]
     roster: u64,
 }
 

@@ -57,6 +57,39 @@ fn finding_05_what_is_of_an_opening_of_other_metadata_is_unknown() {
 }
 
 #[test]
+fn openings_of_several_processes_go_on_beside_each_other() {
+    let joined = |record: &OpeningsRecord, session: i64, live: &[i64]| {
+        record.joined_by(session, |session| !live.contains(&session), 1, 7)
+    };
+    let alone = opened(2);
+    let one = joined(&alone, 10, &[10]);
+    assert_eq!((one.number(), one.beside.len(), &one.over[..]), (3, 0, &[(1, 2)][..]), "who was alone has ended");
+    let two = joined(&one, 11, &[10, 11]);
+    let three = joined(&two, 12, &[10, 11, 12]);
+    assert_eq!(three.current().map(|current| current.session).collect::<Vec<_>>(), [10, 11, 12]);
+    for opening in 3..=5 {
+        assert_eq!(three.fate(key(opening, 0, 1)), Fate::Open, "{opening}");
+    }
+    assert!(!three.follows(1));
+    let mut settled = three.clone();
+    settled.current_mut(4).expect("it is current").settled_below = 9;
+    assert_eq!([8, 9].map(|count| settled.fate(key(4, count, 1))), [Fate::Over, Fate::Open]);
+    // The one in the middle ends, then the latest.
+    let ended = settled.without(|session| session == 11);
+    assert_eq!((&ended.over[..], ended.fate(key(4, 9, 1))), (&[(1, 2), (4, 4)][..], Fate::Over));
+    let ended = ended.without(|session| session == 12);
+    assert_eq!((ended.number(), ended.fate(key(5, 0, 1)), ended.fate(key(3, 0, 1))), (5, Fate::Over, Fate::Open));
+    assert!(!ended.follows(1), "the first has not followed");
+    let next = joined(&ended, 13, &[10, 13]);
+    assert_eq!((&next.over[..], next.current().count()), (&[(1, 2), (4, 5)][..], 2));
+    assert_eq!(next.followed_by(1, 7).over, [(1, 6)]);
+    assert_eq!(OpeningsRecord::decode(&next.encode()), Ok(next.clone()));
+    assert_eq!(next.restored(9, 5, 8).left.len(), 2);
+    let wrong = OpeningsRecord { beside: next.latest.into_iter().collect(), ..next };
+    assert!(OpeningsRecord::decode(&wrong.encode()).is_err());
+}
+
+#[test]
 fn a_record_is_read_as_it_was_written_and_a_wrong_one_refused() {
     for record in [OpeningsRecord::default(), opened(1), settled(&opened(4), 77), opened(4).restored(9, 5, 8)] {
         assert_eq!(OpeningsRecord::decode(&record.encode()), Ok(record));

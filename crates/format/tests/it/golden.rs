@@ -228,11 +228,15 @@ fn opening() {
 
 #[test]
 fn openings_record() {
-    let latest = Latest { opening: Opening { number: 12, ..OPENING }, settled_below: 300, roster: 9 };
+    let latest = Latest { opening: Opening { number: 12, ..OPENING }, session: 0, settled_below: 300, roster: 9 };
     let (over, left) = (vec![(1, 6), (10, 11)], vec![(7, 77)]);
-    let record = OpeningsRecord { latest: Some(latest), over, left, restored_by: 10 };
+    let record = OpeningsRecord { latest: Some(latest), beside: Vec::new(), over, left, restored_by: 10 };
     golden!("openings_record_v1", &record.encode());
-    assert_eq!(OpeningsRecord::decode(&record.encode()), Ok(record));
+    assert_eq!(OpeningsRecord::decode(&record.encode()), Ok(record.clone()));
+    let beside = vec![Latest { opening: Opening { number: 9, ..OPENING }, session: 40, settled_below: 5, roster: 8 }];
+    let shared = OpeningsRecord { latest: Some(Latest { session: 41, ..latest }), beside, ..record };
+    golden!("openings_record_shared_v1", &shared.encode());
+    assert_eq!(OpeningsRecord::decode(&shared.encode()), Ok(shared));
 }
 
 #[test]

@@ -127,7 +127,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     };
     let opening = Opening { number: 9, tag: 5, began_ms: 6 };
     let openings = OpeningsRecord {
-        latest: Some(Latest { opening, settled_below: 3, roster: 2 }),
+        latest: Some(Latest { opening, session: 9, settled_below: 3, roster: 2 }),
+        beside: vec![Latest { opening: Opening { number: 8, ..opening }, session: 7, settled_below: 1, roster: 2 }],
         over: vec![(1, 2), (4, 7)],
         left: vec![(3, 4)],
         restored_by: 4,

@@ -4,12 +4,13 @@
 //! change to it, and drops what its own changes make stale; `kernel.rs` has the exceptions.
 
 use super::kernel::KernelCache;
+use super::locks;
 use super::requests::{RequestKind, Requests};
-use super::translate;
+use super::translate::{self, Others};
 use fuser::{
     CopyFileRangeFlags, Errno, FileAttr, FileHandle, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    ReplyEntry, ReplyLock, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -21,7 +22,7 @@ use std::time::{Duration, SystemTime};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
 use weft_meta::Owner;
-use weft_vfs::{AttributeChange, Caller, DirectoryEntry, RESTORE_XATTR, VfsError, Volume};
+use weft_vfs::{AttributeChange, Caller, DirectoryEntry, Handle, RESTORE_XATTR, VfsError, Volume};
 
 /// How long the kernel may answer for us from its caches. Nothing else changes the volume while it is mounted, so the
 /// length is a matter of taste; a minute lets a forgotten mistake mend itself.
@@ -31,7 +32,7 @@ const KEEP: Duration = Duration::from_secs(60);
 /// the kernel is told, and this bounds the time if it was not. Compilers ask for an absent name many times within it.
 const KEEP_ABSENT: Duration = Duration::from_secs(1);
 
-/// The same of a mount that only reads, beside the owner who changes the volume: what it shows is this much old at most.
+/// What a mount shows that only reads, beside the owner who changes the volume, is this much old at most.
 const KEEP_BESIDE_OWNER: Duration = Duration::from_secs(1);
 
 /// Inode numbers are never used twice, so all are of the first generation.
@@ -47,8 +48,7 @@ const MAX_BACKGROUND: u16 = 64;
 const ENTRIES_PER_CALL: usize = 64;
 
 /// What we ask of the kernel, where it has it. Not among them, on purpose: `WRITEBACK_CACHE` (the kernel would become the
-/// authority on size and times), `POSIX_LOCKS` and `FLOCK_LOCKS` (with one mount, the kernel's own locks are right and
-/// free), `POSIX_ACL`, and `ATOMIC_O_TRUNC` (the kernel then sends an open that truncates before it looks whether the file
+/// authority on size and times), `POSIX_ACL`, and `ATOMIC_O_TRUNC` (the kernel then sends an open that truncates before it looks whether the file
 /// is being executed, and a running program loses its text; without it, it looks first and truncates by `setattr`).
 const WANTED: [InitFlags; 10] = [
     InitFlags::FUSE_ASYNC_READ,
@@ -66,6 +66,11 @@ const WANTED: [InitFlags; 10] = [
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
+/// What is asked for besides where other mounts change the volume, too: locks hold in all of them, and pages of a file that another has
+/// changed are dropped when the kernel learns of its new size or time. With one mount the kernel's own locks are right and free.
+const WANTED_BESIDE_MOUNTS: [InitFlags; 3] =
+    [InitFlags::FUSE_POSIX_LOCKS, InitFlags::FUSE_FLOCK_LOCKS, InitFlags::FUSE_AUTO_INVAL_DATA];
+
 /// Answers the kernel's requests out of a volume.
 pub(super) struct Adapter {
     volume: Arc<Volume>,
@@ -74,6 +79,7 @@ pub(super) struct Adapter {
     notes_access: bool,
     /// How long the kernel may answer by itself.
     keep: Duration,
+    others: Others,
     requests: Arc<Requests>,
 }
 
@@ -158,9 +164,24 @@ fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
 }
 
 impl Adapter {
-    pub(super) fn new(volume: Arc<Volume>, kernel: KernelCache, notes_access: bool, requests: Arc<Requests>) -> Self {
-        let keep = if volume.is_read_only() { KEEP_BESIDE_OWNER } else { KEEP };
-        Self { volume, kernel, notes_access, keep, requests }
+    /// `keep_beside_mounts`: how long the kernel may answer by itself where other mounts change the volume, too.
+    pub(super) fn new(
+        volume: Arc<Volume>,
+        kernel: KernelCache,
+        notes_access: bool,
+        keep_beside_mounts: Duration,
+        requests: Arc<Requests>,
+    ) -> Self {
+        let (others, keep) = match (volume.is_read_only(), volume.is_shared()) {
+            (true, _) => (Others::Owner, KEEP_BESIDE_OWNER),
+            (false, true) => (Others::Mounts, keep_beside_mounts),
+            (false, false) => (Others::Nobody, KEEP),
+        };
+        Self { volume, kernel, notes_access, keep, others, requests }
+    }
+
+    fn opened(&self, handle: Handle, flags: i32) -> (FileHandle, FopenFlags) {
+        (translate::file_handle(handle, flags, self.others), translate::open_reply(flags, self.others))
     }
 
     /// Counts a request and answers it. A panic answers this one request with EIO (fuser sends it when the reply is dropped)
@@ -200,6 +221,18 @@ impl Adapter {
                 reply.give(answer);
                 kernel.forget_bytes(node, range);
             }
+        });
+    }
+
+    /// Answers a request for a lock, on a thread that may wait: what another mount wrote under its lock is not what the kernel has kept.
+    fn give_locked(&self, node: INodeNo, reply: ReplyEmpty, wait: impl FnOnce() -> Answer<()> + Send + 'static) {
+        let kernel = self.kernel.clone();
+        self.volume.runtime().spawn_blocking(move || {
+            let answer = wait();
+            if answer.is_ok() {
+                kernel.forget_bytes(node, 0..i64::MAX as u64);
+            }
+            reply.give(answer);
         });
     }
 
@@ -251,7 +284,8 @@ impl Adapter {
 
 impl fuser::Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        for wanted in WANTED {
+        let beside: &[InitFlags] = if self.others == Others::Mounts { &WANTED_BESIDE_MOUNTS } else { &[] };
+        for wanted in WANTED.into_iter().chain(beside.iter().copied()) {
             if config.add_capabilities(wanted).is_err() {
                 tracing::debug!(?wanted, "this kernel does not have it");
             }
@@ -266,7 +300,7 @@ impl fuser::Filesystem for Adapter {
         self.serve(RequestKind::Lookup, || match self.look_up(ino(parent), name) {
             // The kernel may remember that the name is not there.
             Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry(&KEEP_ABSENT, &translate::no_entry(), GENERATION)
+                reply.entry(&self.keep.min(KEEP_ABSENT), &translate::no_entry(), GENERATION)
             }
             answer => reply.give(self.shown(RequestKind::Lookup, answer)),
         });
@@ -415,14 +449,14 @@ impl fuser::Filesystem for Adapter {
             match self.volume.create(&caller(request), ino(parent), name.as_bytes(), mode, flags) {
                 Ok((attributes, handle)) => {
                     let attributes = translate::file_attr(&attributes);
-                    let handle = translate::file_handle(handle, flags);
-                    reply.created(
-                        &self.keep,
-                        &attributes,
-                        GENERATION,
-                        handle,
-                        translate::open_reply(flags, self.volume.is_read_only()),
-                    );
+                    let (handle, opened) = self.opened(handle, flags);
+                    reply.created(&self.keep, &attributes, GENERATION, handle, opened);
+                }
+                // Another mount has made it since the kernel looked: it looks again, and opens what it finds.
+                Err(error)
+                    if error.errno() == libc::EEXIST && self.others == Others::Mounts && flags & libc::O_EXCL == 0 =>
+                {
+                    reply.error(Errno::ESTALE);
                 }
                 Err(error) => reply.error(refused(RequestKind::Create)(error)),
             }
@@ -435,9 +469,7 @@ impl fuser::Filesystem for Adapter {
             if opened.is_ok() && translate::counts_as_read(flags.0) {
                 self.note_access(node);
             }
-            reply.give(opened.map(|handle| {
-                (translate::file_handle(handle, flags.0), translate::open_reply(flags.0, self.volume.is_read_only()))
-            }));
+            reply.give(opened.map(|handle| self.opened(handle, flags.0)));
         });
     }
 
@@ -472,6 +504,13 @@ impl fuser::Filesystem for Adapter {
     ) {
         self.serve(RequestKind::Write, || {
             let clear_suid = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+            if translate::appends(flags.0, self.others) && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+                let answer = self.volume.append(translate::handle(handle), data, clear_suid);
+                // Where the bytes are now the kernel does not know.
+                self.kernel.forget_attributes(node);
+                let answer = answer.map_err(refused(RequestKind::Write));
+                return self.give_direct(node, 0..i64::MAX as u64, true, reply, answer);
+            }
             let answer = self.volume.write(translate::handle(handle), offset, data, clear_suid);
             let answer = answer.map_err(refused(RequestKind::Write));
             if clear_suid {
@@ -486,25 +525,95 @@ impl fuser::Filesystem for Adapter {
         });
     }
 
-    fn flush(&self, _request: &Request, _node: INodeNo, handle: FileHandle, _lock_owner: LockOwner, reply: ReplyEmpty) {
+    fn flush(&self, _request: &Request, node: INodeNo, handle: FileHandle, lock_owner: LockOwner, reply: ReplyEmpty) {
         self.serve(RequestKind::Flush, || {
-            reply.give(self.volume.flush(translate::handle(handle)).map_err(refused(RequestKind::Flush)));
+            // Who gets the lock then sees what was written under it.
+            let flushed = self.volume.flush(translate::handle(handle));
+            let unlocked = self.volume.unlock_all(ino(node), lock_owner.0);
+            reply.give(flushed.and(unlocked).map_err(refused(RequestKind::Flush)));
+        });
+    }
+
+    fn getlk(
+        &self,
+        _request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        reply: ReplyLock,
+    ) {
+        self.serve(RequestKind::Getlk, || {
+            let part = locks::part(lock_owner, translate::handle(handle), start..=end);
+            let Some(wanted) = locks::request(part, kind, pid) else {
+                return reply.locked(start, end, libc::F_UNLCK, 0);
+            };
+            match self.volume.lock_in_the_way(ino(node), wanted) {
+                Ok(None) => reply.locked(start, end, libc::F_UNLCK, 0),
+                Ok(Some(lock)) => {
+                    let kind = if lock.is_exclusive { libc::F_WRLCK } else { libc::F_RDLCK };
+                    reply.locked(lock.first, lock.last.min(i64::MAX as u64), kind, lock.pid);
+                }
+                Err(error) => reply.error(refused(RequestKind::Getlk)(error)),
+            }
+        });
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        lock_owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        pid: u32,
+        sleep: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.serve(RequestKind::Setlk, || {
+            let refused = refused(RequestKind::Setlk);
+            let part = locks::part(lock_owner, translate::handle(handle), start..=end);
+            let Some(wanted) = locks::request(part, kind, pid) else {
+                return reply.give(self.volume.unlock(ino(node), part).map_err(refused));
+            };
+            match self.volume.lock(ino(node), wanted) {
+                Ok(None) => self.give_locked(node, reply, || Ok(())),
+                Ok(Some(_)) if sleep => {
+                    let (volume, thread) = (self.volume.clone(), request.pid());
+                    self.give_locked(node, reply, move || {
+                        locks::wait(&volume, ino(node), wanted, thread).map_err(|error| match error {
+                            Some(error) => refused(error),
+                            None => Errno::EINTR,
+                        })
+                    });
+                }
+                Ok(Some(_)) => reply.error(Errno::EAGAIN),
+                Err(error) => reply.error(refused(error)),
+            }
         });
     }
 
     fn release(
         &self,
         _request: &Request,
-        _node: INodeNo,
+        node: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
         self.serve(RequestKind::Release, || {
-            self.volume.release(translate::handle(handle));
-            reply.ok();
+            let handle = translate::handle(handle);
+            self.volume.release(handle);
+            // The last descriptor of an open file is gone, which may have been locked by flock(2).
+            let unlocked = lock_owner.map_or(Ok(()), |owner| self.volume.unlock_released(ino(node), owner.0, handle));
+            reply.give(unlocked.map_err(refused(RequestKind::Release)));
         });
     }
 

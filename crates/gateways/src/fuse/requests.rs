@@ -55,6 +55,8 @@ requests! {
     Fallocate "fallocate",
     Lseek "lseek",
     CopyFileRange "copy_file_range",
+    Getlk "getlk",
+    Setlk "setlk",
 }
 
 /// The counters of a mount.

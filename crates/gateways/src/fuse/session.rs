@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use weft_meta::MetaUrl;
 use weft_vfs::Volume;
 
@@ -30,6 +31,8 @@ pub struct MountSettings {
     pub source: MetaUrl,
     /// What the mount allows.
     pub allowed: Allowed,
+    /// How long the kernel may show names and attributes that another mount has changed. Where no other changes the volume it does not count.
+    pub keep_attributes: Duration,
 }
 
 /// What a mount allows, as the options of mount(8). The default is what is safe where others' files are shown: neither
@@ -136,7 +139,8 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
     let kernel = KernelCache::default();
     let allowed = &settings.allowed;
     let requests = Arc::<Requests>::default();
-    let adapter = Adapter::new(volume, kernel.clone(), allowed.atime && allowed.write, Arc::clone(&requests));
+    let (notes_access, keep) = (allowed.atime && allowed.write, settings.keep_attributes);
+    let adapter = Adapter::new(volume, kernel.clone(), notes_access, keep, Arc::clone(&requests));
     let session = Session::new(adapter, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
     kernel.connect(session.notifier());
     let session = std::thread::Builder::new()

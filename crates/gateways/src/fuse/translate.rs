@@ -138,26 +138,45 @@ pub(super) fn xattr_mode(flags: i32) -> Option<XattrMode> {
     }
 }
 
+/// Who else changes the volume while it is mounted here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// Nobody: this kernel's caches are right, whatever is opened when.
+    Nobody,
+    /// Its owner; this mount only reads.
+    Owner,
+    /// Other mounts, as this one does.
+    Mounts,
+}
+
 /// How the kernel treats an open file.
 ///
-/// Nobody but this kernel changes the volume while it is mounted, so its page cache is right whatever is opened when
-/// (`KEEP_CACHE`); a mount `beside_owner` begins anew with each open. `O_DIRECT` goes around it, with writes within the file
-/// in parallel. A file opened for reading has nothing to report at close (`NOFLUSH`).
-pub(super) fn open_reply(open_flags: i32, beside_owner: bool) -> FopenFlags {
+/// Where nobody else changes the volume its page cache outlives the file (`KEEP_CACHE`); otherwise each open begins anew. `O_DIRECT` goes
+/// around it, with writes within the file in parallel, and so does `O_APPEND` where others append, too: the kernel does not know where the
+/// end is. A file opened for reading has nothing to report at close (`NOFLUSH`), but for locks that others wait for.
+pub(super) fn open_reply(open_flags: i32, others: Others) -> FopenFlags {
     let cache = if open_flags & libc::O_DIRECT != 0 {
         FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
-    } else if beside_owner {
-        FopenFlags::empty()
-    } else {
+    } else if appends(open_flags, others) {
+        FopenFlags::FOPEN_DIRECT_IO
+    } else if others == Others::Nobody {
         FopenFlags::FOPEN_KEEP_CACHE
+    } else {
+        FopenFlags::empty()
     };
-    let read_only = open_flags & libc::O_ACCMODE == libc::O_RDONLY;
-    if read_only { cache | FopenFlags::FOPEN_NOFLUSH } else { cache }
+    let has_nothing_to_say = open_flags & libc::O_ACCMODE == libc::O_RDONLY && others != Others::Mounts;
+    if has_nothing_to_say { cache | FopenFlags::FOPEN_NOFLUSH } else { cache }
+}
+
+/// Do its writes go to the end of the file, wherever other mounts have put it?
+pub(super) fn appends(open_flags: i32, others: Others) -> bool {
+    let writes = open_flags & libc::O_ACCMODE != libc::O_RDONLY;
+    others == Others::Mounts && writes && open_flags & libc::O_APPEND != 0
 }
 
 /// The volume's handle as the kernel gets it; whether the file goes around the page cache is told by it later.
-pub(super) fn file_handle(handle: Handle, open_flags: i32) -> FileHandle {
-    let is_direct = open_reply(open_flags, false).contains(FopenFlags::FOPEN_DIRECT_IO);
+pub(super) fn file_handle(handle: Handle, open_flags: i32, others: Others) -> FileHandle {
+    let is_direct = open_reply(open_flags, others).contains(FopenFlags::FOPEN_DIRECT_IO);
     FileHandle(if is_direct { handle.0 | DIRECT } else { handle.0 })
 }
 

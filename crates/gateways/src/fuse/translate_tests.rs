@@ -53,18 +53,27 @@ fn unknown_flags_are_refused() {
 
 #[test]
 fn direct_files_go_around_the_page_cache_and_only_they() {
-    let of_owner = |flags| open_reply(flags, false);
+    let of_owner = |flags| open_reply(flags, Others::Nobody);
     assert!(of_owner(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_DIRECT_IO));
     assert!(!of_owner(libc::O_RDWR | libc::O_DIRECT).contains(FopenFlags::FOPEN_KEEP_CACHE));
     assert_eq!(of_owner(libc::O_RDWR), FopenFlags::FOPEN_KEEP_CACHE);
     assert!(of_owner(libc::O_RDONLY).contains(FopenFlags::FOPEN_NOFLUSH));
-    assert_eq!(open_reply(libc::O_RDONLY, true), FopenFlags::FOPEN_NOFLUSH, "beside the owner nothing is kept");
+    assert_eq!(
+        open_reply(libc::O_RDONLY, Others::Owner),
+        FopenFlags::FOPEN_NOFLUSH,
+        "beside the owner nothing is kept"
+    );
+    let beside_mounts = |flags| open_reply(flags, Others::Mounts);
+    assert_eq!(beside_mounts(libc::O_RDONLY), FopenFlags::empty(), "a lock of it must end with it");
+    assert_eq!(beside_mounts(libc::O_RDWR), FopenFlags::empty());
+    assert_eq!(beside_mounts(libc::O_WRONLY | libc::O_APPEND), FopenFlags::FOPEN_DIRECT_IO);
+    assert_eq!(beside_mounts(libc::O_RDONLY | libc::O_APPEND), FopenFlags::empty());
 }
 
 #[test]
 fn a_handle_tells_whether_its_file_goes_around_the_page_cache() {
     for (flags, direct) in [(libc::O_RDWR | libc::O_DIRECT, true), (libc::O_RDWR, false)] {
-        let given = file_handle(Handle(7), flags);
+        let given = file_handle(Handle(7), flags, Others::Nobody);
         assert_eq!((handle(given), is_direct(given)), (Handle(7), direct));
     }
 }

@@ -1,9 +1,10 @@
 //! An engine that forgets everything when it is dropped: for tests, and the oracle of the others.
 
 use crate::deltas::Delta;
-use crate::kv::{Batch, Kv, KvError, Pair, Snapshot};
+use crate::kv::{Batch, Kv, KvError, Pair, Sessions, Snapshot};
 use imbl::OrdMap;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
 
@@ -13,6 +14,14 @@ type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
 #[derive(Default)]
 pub struct MemoryKv {
     map: Mutex<Map>,
+    sessions: Mutex<Table>,
+}
+
+/// The sessions of those that change it together.
+#[derive(Default)]
+struct Table {
+    last: i64,
+    live: BTreeSet<i64>,
 }
 
 impl MemoryKv {
@@ -24,7 +33,22 @@ impl MemoryKv {
     /// Another store that holds the same now.
     #[must_use]
     pub fn fork(&self) -> Self {
-        Self { map: Mutex::new(self.map.lock().clone()) }
+        Self { map: Mutex::new(self.map.lock().clone()), sessions: Mutex::default() }
+    }
+
+    /// One of several handles that change it together.
+    #[must_use]
+    pub fn join(self: &Arc<Self>) -> MemoryMember {
+        let mut sessions = self.sessions.lock();
+        sessions.last += 1;
+        let session = sessions.last;
+        sessions.live.insert(session);
+        MemoryMember { store: self.clone(), session }
+    }
+
+    /// Ends a session, as if it had given no sign of life.
+    pub fn evict(&self, session: i64) {
+        self.sessions.lock().live.remove(&session);
     }
 
     /// What it holds now, whatever becomes of it.
@@ -72,6 +96,51 @@ impl Kv for MemoryKv {
 
     fn flush(&self) -> Result<(), KvError> {
         Ok(())
+    }
+}
+
+/// A handle of a [`MemoryKv`] with a session, which ends with it.
+pub struct MemoryMember {
+    store: Arc<MemoryKv>,
+    session: i64,
+}
+
+impl Kv for MemoryMember {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.store.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        // Held, so that nothing is committed after the session has ended.
+        let sessions = self.store.sessions.lock();
+        if !sessions.live.contains(&self.session) {
+            return Err(KvError::Displaced { sentence: "its session has ended; start it again".into() });
+        }
+        self.store.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
+    }
+}
+
+impl Sessions for MemoryMember {
+    fn own(&self) -> Result<i64, KvError> {
+        Ok(self.session)
+    }
+
+    fn members(&self) -> Result<BTreeSet<i64>, KvError> {
+        Ok(self.store.sessions.lock().live.clone())
+    }
+}
+
+impl Drop for MemoryMember {
+    fn drop(&mut self) {
+        self.store.evict(self.session);
     }
 }
 

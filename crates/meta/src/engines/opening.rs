@@ -65,6 +65,11 @@ pub enum OpenError {
         /// A clause that ends in the mend.
         why: String,
     },
+    /// It is asked for together with others.
+    #[error(
+        "{0} is a file, which one mount at a time changes: mount it without --shared, or move the volume to a server with `weft meta copy {0} postgres://...`"
+    )]
+    OneOwner(String),
     /// Somebody owns it, or the lock failed.
     #[error(transparent)]
     Owner(#[from] OwnerError),

@@ -9,9 +9,9 @@
 //! **What is durable.** The server's own promise: with its default settings a commit is on its disk, and on that of a synchronous standby
 //! if it has one. [`Kv::flush`] has nothing left to do.
 //!
-//! **Several processes.** Every process that commits is a *session*, a row that its commits refer to. The owner is the session that is
-//! marked as one. Each gives a sign of life every few seconds. If one gives none for too long, another process removes its row. From then
-//! on the server refuses what it tries to commit, because an attempt belongs to a session.
+//! **Several processes.** Every process that commits is a *session*, a row that its commits refer to. One may be the owner, or several may be
+//! members, who change names together. Each gives a sign of life every few seconds. If one gives none for too long, another process removes
+//! its row. From then on the server refuses what it tries to commit, because an attempt belongs to a session.
 //!
 //! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`cache.rs`).
 //!
@@ -37,7 +37,7 @@ mod view;
 pub(crate) use kind::KIND;
 
 use crate::engines::OpenError;
-use crate::kv::{Batch, Kv, KvError, Snapshot};
+use crate::kv::{Batch, Kv, KvError, Sessions, Snapshot};
 use crate::types::Access;
 use address::Address;
 use cache::{Cache, Outcome};
@@ -149,7 +149,7 @@ impl PostgresKv {
             access,
             session: tokio::sync::Mutex::default(),
             attempts: Attempts::default(),
-            cache: (access != Access::Shared).then(Cache::new),
+            cache: matches!(access, Access::Owner | Access::ShortLived).then(Cache::new),
             waiting: Mutex::default(),
             is_fenced: AtomicBool::new(false),
             signed: Mutex::new(None),
@@ -335,10 +335,28 @@ impl Kv for PostgresKv {
         Ok(())
     }
 
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
+    }
+
     fn close(&self) -> Result<(), KvError> {
         let engine = self.engine.clone();
         let folded = self.engine.wait_for(async move { engine.fold_own().await });
         folded.and_then(|answer| answer).map_err(|failure| self.engine.error(failure))
+    }
+}
+
+impl Sessions for PostgresKv {
+    fn own(&self) -> Result<i64, KvError> {
+        let engine = self.engine.clone();
+        let session = self.engine.wait_for(async move { engine.session().await });
+        session.and_then(|session| session).map_err(|failure| self.engine.error(failure))
+    }
+
+    fn members(&self) -> Result<BTreeSet<i64>, KvError> {
+        let engine = self.engine.clone();
+        let members = self.engine.wait_for(async move { engine.members().await });
+        members.and_then(|members| members).map_err(|failure| self.engine.error(failure))
     }
 }
 

@@ -255,13 +255,16 @@ impl SqliteKv {
     ) -> Result<Self, OpenError> {
         let (path, clock) = (file::probe(path)?, &*env.clock);
         let store = Descriptor::open(&path).map_err(|error| file::io_error(&path, error))?;
+        if access == Access::Member {
+            return Err(OpenError::OneOwner(path.display().to_string()));
+        }
         if access != Access::Shared && !file::may_write(&path) {
             return Err(OpenError::Denied(file::shown(&path)));
         }
         let holder = match access {
             Access::Owner => Some(Holder::this_process(mountpoint, clock)),
             Access::ShortLived => Some(Holder::short_lived(clock)),
-            Access::Shared => None,
+            Access::Shared | Access::Member => None,
         };
         let owner = holder.map(|holder| OwnerLock::acquire(&path, &holder, clock)).transpose()?;
         let (connection, home, presence) = loop {
@@ -322,7 +325,7 @@ fn settle(
             file::keep_log(&connection, false).map_err(|error| file::failure(path, error.into()))?;
             (home, None)
         }
-        Access::Shared => (Home::new(path), join(path, &connection, store, clock)?),
+        Access::Shared | Access::Member => (Home::new(path), join(path, &connection, store, clock)?),
     };
     Ok((connection, home, presence))
 }

@@ -90,6 +90,9 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Xattr, Survey::xattr)?;
     survey.extents()?;
     survey.each(Table::Journal, Survey::journal)?;
+    survey.each(Table::Locks, Survey::note_of_session)?;
+    survey.each(Table::Held, Survey::note_of_session)?;
+    survey.each(Table::Look, Survey::note_of_session)?;
     survey.each(Table::Unreferenced, Survey::unreferenced)?;
     survey.links()?;
     survey.reachability();
@@ -205,6 +208,22 @@ impl Survey<'_> {
 
     fn openings(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
         OpeningsRecord::decode(value).map_err(|error| damaged(&key, error))?;
+        Ok(())
+    }
+
+    /// Locks, and what of files without a name processes have open.
+    fn note_of_session(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+        let ino = match key {
+            Key::Locks(ino) => {
+                values::decode_locks(&key, value)?;
+                ino
+            }
+            Key::Held(ino, _) => ino,
+            _ => return values::decode_number(&key, value).map(drop),
+        };
+        if !self.inodes.contains_key(&ino) && !self.unreadable_inodes.contains(&ino) {
+            self.stray(key);
+        }
         Ok(())
     }
 

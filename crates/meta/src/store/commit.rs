@@ -27,7 +27,7 @@ const SHRUNK_PAIRS: usize = 64;
 
 /// The new segments of one operation.
 pub(super) struct NewSegments<'a> {
-    records: BTreeMap<SegmentId, &'a SegmentRecord>,
+    pub(super) records: BTreeMap<SegmentId, &'a SegmentRecord>,
 }
 
 impl<'a> NewSegments<'a> {
@@ -50,7 +50,7 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Makes sure that `segment` may be referred to: it is new, or alive.
-    fn require(&self, txn: &mut Txn<'_>, segment: SegmentId) -> Result<(), MetaError> {
+    pub(super) fn require(&self, txn: &mut Txn<'_>, segment: SegmentId) -> Result<(), MetaError> {
         match self.records.get(&segment) {
             Some(record) => txn.introduce(segment, record),
             None if txn.live(segment)?.is_some() => Ok(()),
@@ -59,7 +59,7 @@ impl<'a> NewSegments<'a> {
     }
 
     /// Buries those from `*index` on that nothing came to refer to.
-    fn finish(
+    pub(super) fn finish(
         &self,
         txn: &mut Txn<'_>,
         index: &mut usize,
@@ -241,8 +241,9 @@ fn commit_file(
         Kind::Directory => return Err(MetaError::IsDirectory),
         _ => return Err(MetaError::Invalid { what: "only a file has extents" }),
     }
-    if file.size < attributes.size {
-        let beyond = file.size..u64::MAX;
+    let size = if file.is_shared { file.size.max(attributes.size) } else { file.size };
+    if size < attributes.size {
+        let beyond = size..u64::MAX;
         let reached = [
             txn.cut_extents(file.ino, beyond.clone(), SHRUNK_PAIRS, changes)?,
             txn.cut_journal(file.ino, beyond, SHRUNK_PAIRS)?,
@@ -250,15 +251,16 @@ fn commit_file(
         if reached != [u64::MAX; 2] {
             return Err(MetaError::Invalid { what: "a commit does not shrink a large file; truncate it" });
         }
-        attributes.size = file.size;
+        attributes.size = size;
     }
-    let done = place_all(txn, segments, file, attributes, cursor, changes)? && journal_all(txn, file, cursor, changes)?;
+    let done = place_all(txn, segments, (file, size), attributes, cursor, changes)?
+        && journal_all(txn, (file, size), cursor, changes)?;
     if done {
-        attributes.size = file.size;
+        attributes.size = size;
     }
     attributes.mode = file.mode.unwrap_or(attributes.mode);
     attributes.mtime = file.mtime;
-    attributes.ctime = file.ctime;
+    attributes.ctime = if file.is_shared { file.ctime.max(attributes.ctime) } else { file.ctime };
     attributes.allocated_bytes = changes.take_allocated(file.ino, attributes.allocated_bytes)?;
     txn.put_inode(attributes);
     txn.forget_users(file.ino, changes)?;
@@ -268,14 +270,14 @@ fn commit_file(
 fn place_all(
     txn: &mut Txn<'_>,
     segments: &NewSegments<'_>,
-    file: &FileCommit,
+    (file, size): (&FileCommit, u64),
     attributes: &mut Attributes,
     cursor: &mut Cursor,
     changes: &mut Changes,
 ) -> Result<bool, MetaError> {
     while let Some(extent) = file.extents.get(cursor.extents) {
         // The size bounds the extents: what is beyond it would come to light when the file grows.
-        let Some(extent) = clip(extent, &(0..file.size)) else {
+        let Some(extent) = clip(extent, &(0..size)) else {
             cursor.extents += 1;
             continue;
         };
@@ -284,8 +286,13 @@ fn place_all(
         }
         segments.require(txn, extent.segment)?;
         cursor.used.insert(extent.segment);
-        // Where it lies over many old extents it grows from transaction to transaction.
-        cursor.placed_to = txn.place_extent(file.ino, &extent, changes)?;
+        let range = extent.file_offset..extent.end();
+        let uncovered_to = if file.is_shared { txn.cut_journal(file.ino, range, CUT_PAIRS)? } else { range.end };
+        // Where it lies over many old extents or pages it grows from transaction to transaction.
+        cursor.placed_to = match clip(&extent, &(0..uncovered_to)) {
+            Some(part) => txn.place_extent(file.ino, &part, changes)?,
+            None => extent.file_offset,
+        };
         attributes.size = attributes.size.max(cursor.placed_to);
         if cursor.placed_to == extent.end() {
             cursor.extents += 1;
@@ -296,7 +303,7 @@ fn place_all(
 
 fn journal_all(
     txn: &mut Txn<'_>,
-    file: &FileCommit,
+    (file, size): (&FileCommit, u64),
     cursor: &mut Cursor,
     changes: &Changes,
 ) -> Result<bool, MetaError> {
@@ -307,7 +314,7 @@ fn journal_all(
         if has_planted(Planted::JournalDroppedEarly) {
             txn.remove(Key::Journal(file.ino, *page));
         }
-        txn.cover_page(file.ino, *page, &file.extents, file.size)?;
+        txn.cover_page(file.ino, *page, &file.extents, size)?;
         cursor.covered += 1;
     }
     for page in file.journal.iter().skip(cursor.pages) {
@@ -315,7 +322,8 @@ fn journal_all(
             return Ok(false);
         }
         let key = Key::Journal(file.ino, page.page);
-        let page = page_within(page.clone(), file.size);
+        let page = page_within(page.clone(), size);
+        let page = if file.is_shared { txn.lay_over(file.ino, &page)? } else { page };
         if page.ranges.is_empty() {
             txn.remove(key);
         } else {

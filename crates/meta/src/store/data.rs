@@ -21,7 +21,7 @@ const STEP_PAIRS: usize = 128;
 const READ_PAIRS: usize = 256;
 
 impl Txn<'_> {
-    fn file(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
+    pub(super) fn file(&mut self, ino: Ino) -> Result<Attributes, MetaError> {
         let attributes = self.inode(ino)?;
         match attributes.kind {
             Kind::File => Ok(attributes),

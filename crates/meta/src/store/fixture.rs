@@ -185,12 +185,17 @@ pub(crate) fn node_record(number: u128) -> NodeRecord {
 /// A new volume with nodes 1 to 6, and its engine.
 pub(crate) fn volume() -> (Store, Arc<StrictKv>) {
     let kv = StrictKv::new();
+    (format_in(kv.clone()), kv)
+}
+
+/// A new volume with nodes 1 to 6 in an empty engine.
+pub(crate) fn format_in(kv: Arc<dyn Kv>) -> Store {
     let record = VolumeRecord { volume: VolumeId(7), created_ms: 1000, default_policy: PolicyId(0) };
-    let store = Store::format(kv.clone(), &record, &default_policy(), at(1), &Env::system()).unwrap();
+    let store = Store::format(kv, &record, &default_policy(), at(1), &Env::system()).unwrap();
     for number in 1..=6 {
         store.add_node(node_id(number), &node_record(number)).unwrap();
     }
-    (store, kv)
+    store
 }
 
 pub(crate) fn segment_id(number: u128) -> SegmentId {
@@ -245,6 +250,7 @@ pub(crate) fn file_commit(attributes: &Attributes, extents: Vec<Extent>) -> File
         mode: None,
         journal: Vec::new(),
         journal_under: Vec::new(),
+        is_shared: false,
     }
 }
 

@@ -98,7 +98,33 @@ fn trim_page(page: &JournalPage, range: &Range<u64>) -> JournalPage {
     JournalPage { page: page.page, ranges }
 }
 
+/// The bytes of two pages, the newer over the older.
+fn laid_over(older: &JournalPage, newer: &JournalPage) -> JournalPage {
+    let mut bytes = [None; PAGE_BYTES as usize];
+    for (start, run) in older.ranges.iter().chain(&newer.ranges) {
+        run.iter().zip(usize::from(*start)..).for_each(|(byte, at)| bytes[at] = Some(*byte));
+    }
+    let mut ranges: Vec<(u16, Vec<u8>)> = Vec::new();
+    for (at, byte) in bytes.into_iter().enumerate() {
+        let Some(byte) = byte else { continue };
+        match ranges.last_mut() {
+            Some((start, run)) if usize::from(*start) + run.len() == at => run.push(byte),
+            _ => ranges.push((at as u16, vec![byte])),
+        }
+    }
+    JournalPage { page: newer.page, ranges }
+}
+
 impl Txn<'_> {
+    /// What a page becomes when this is journaled over it.
+    pub(super) fn lay_over(&mut self, ino: Ino, page: &JournalPage) -> Result<JournalPage, MetaError> {
+        let key = Key::Journal(ino, page.page);
+        match self.get(key)? {
+            Some(bytes) => Ok(laid_over(&values::decode_journal_page(&key, &bytes)?, page)),
+            None => Ok(page.clone()),
+        }
+    }
+
     /// Up to `limit` extents that overlap `range`, ascending and whole.
     pub(super) fn overlapping(&mut self, ino: Ino, range: &Range<u64>, limit: usize) -> Result<Vec<Extent>, MetaError> {
         // An extent ends after the first byte of the range: keys hold the ends.

@@ -1,6 +1,7 @@
 //! Openings: each time that an owner opens the volume. See `weft_format::records::OpeningsRecord`.
 
-use weft_format::records::{Latest, Opening, OpeningsRecord};
+use std::collections::BTreeSet;
+use weft_format::records::{Opening, OpeningsRecord};
 
 use super::Store;
 use super::txn::Txn;
@@ -17,12 +18,34 @@ impl Store {
         self.view(|txn| txn.openings())
     }
 
-    /// One more opening, durably. The owner's, before it changes anything else.
+    /// One more opening, durably. The process's, before it changes anything else.
     ///
     /// # Errors
     /// Those of the engine, and damage.
     pub fn take_opening(&self, tag: u128, began_ms: u64) -> Result<Opening, MetaError> {
-        self.next_opening(|openings| openings.followed_by(tag, began_ms))
+        if !self.is_shared() {
+            self.clear_all_notes()?;
+        }
+        let named: BTreeSet<i64> = self.openings()?.current().map(|current| current.session).collect();
+        let ended = self.ended_of(named)?;
+        let opening = self.next_opening(|openings| match self.session {
+            // One that was there alone has ended, as the engine let this one in.
+            Some(session) => {
+                openings.joined_by(session, |session| session == 0 || ended.contains(&session), tag, began_ms)
+            }
+            None => openings.followed_by(tag, began_ms),
+        })?;
+        // A process takes one.
+        let _ = self.opening.set(opening.number);
+        Ok(opening)
+    }
+
+    /// The number of the opening that this process has taken, or of the latest.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn own_opening(&self) -> Result<u32, MetaError> {
+        self.opening.get().map_or_else(|| Ok(self.openings()?.number()), |number| Ok(*number))
     }
 
     /// An opening after all that nodes have seen, durably: from now on this is the volume's metadata, and was a copy before.
@@ -40,14 +63,13 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn note_settled(&self, number: u32, below: u32, roster: u64) -> Result<(), MetaError> {
         self.transact(|txn| {
-            let openings = txn.openings()?;
-            if let Some(latest) = openings.latest
-                && latest.opening.number == number
-                && (latest.settled_below < below || latest.roster < roster)
+            let mut openings = txn.openings()?;
+            if let Some(current) = openings.current_mut(number)
+                && (current.settled_below < below || current.roster < roster)
             {
-                let settled_below = latest.settled_below.max(below);
-                let latest = Some(Latest { settled_below, roster: latest.roster.max(roster), ..latest });
-                txn.put(Key::Openings, OpeningsRecord { latest, ..openings }.encode());
+                current.settled_below = current.settled_below.max(below);
+                current.roster = current.roster.max(roster);
+                txn.put(Key::Openings, openings.encode());
             }
             Ok(())
         })

@@ -11,7 +11,7 @@ fn finding_05_each_opening_has_the_next_number_and_is_durable_when_it_is_given()
     let two = store.take_opening(22, 200).unwrap();
     assert_eq!((one.number, two.number, two.tag), (1, 2, 22));
     let openings = store.openings().unwrap();
-    assert_eq!(openings.latest, Some(Latest { opening: two, settled_below: 0, roster: 0 }));
+    assert_eq!(openings.latest, Some(Latest { opening: two, session: 0, settled_below: 0, roster: 0 }));
     assert_eq!(openings.over, [(1, 1)]);
     let restored = store.restore_opening(40, 33, 300).unwrap();
     assert_eq!((restored.number, store.openings().unwrap().left), (41, vec![(2, 0)]));

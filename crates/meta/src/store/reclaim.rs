@@ -42,19 +42,20 @@ impl Store {
         })
     }
 
-    /// Removes inodes, and what belongs to them, as far as one transaction takes it: answers how many of the first are gone. Call it
-    /// again with the others. Nothing that still has a name is touched; an inode that is gone is gone.
+    /// Removes inodes, and what belongs to them, as far as one transaction takes it: answers how many of the first are gone, or held by
+    /// another process. Call it again with the others. Nothing that still has a name is touched; an inode that is gone is gone.
     ///
     /// # Errors
     /// `Invalid` (one has a name, or is no inode).
     pub fn reclaim(&self, unused: &[Removable], now: Timestamp) -> Result<usize, MetaError> {
+        let is_shared = self.is_shared();
         self.transact(|txn| {
             txn.free_room();
             for (index, unused) in unused.iter().enumerate() {
                 let Item::Inode(ino) = unused.item() else {
                     return Err(MetaError::Invalid { what: "only inodes are reclaimed" });
                 };
-                if index > 0 && txn.is_full(STEP_PAIRS) || !txn.reclaim(ino, now)? {
+                if index > 0 && txn.is_full(STEP_PAIRS) || !txn.reclaim(ino, now, is_shared)? {
                     return Ok(index);
                 }
             }
@@ -65,7 +66,7 @@ impl Store {
 
 impl Txn<'_> {
     /// Removes an orphan, or a bounded part of what it has: false if there is more.
-    fn reclaim(&mut self, ino: Ino, now: Timestamp) -> Result<bool, MetaError> {
+    fn reclaim(&mut self, ino: Ino, now: Timestamp, is_shared: bool) -> Result<bool, MetaError> {
         let Some(mut attributes) = self.find_inode(ino)? else {
             if self.get(Key::UnreferencedInode(ino))?.is_some() {
                 self.remove(Key::UnreferencedInode(ino));
@@ -74,6 +75,9 @@ impl Txn<'_> {
         };
         if attributes.nlink > 0 {
             return Err(MetaError::Invalid { what: "an inode that has a name is not reclaimed" });
+        }
+        if is_shared && self.is_held(ino)? {
+            return Ok(true);
         }
         let mut changes = Changes::default();
         let emptied = self.cut_extents(ino, 0..u64::MAX, STEP_PAIRS, &mut changes)? == u64::MAX
@@ -86,6 +90,9 @@ impl Txn<'_> {
             self.remove(Key::Inode(ino));
             self.remove(Key::UnreferencedInode(ino));
             self.remove(Key::Symlink(ino));
+            if is_shared {
+                self.remove(Key::Locks(ino));
+            }
             self.change_usage(-1, 0);
         } else {
             self.put_inode(&attributes);

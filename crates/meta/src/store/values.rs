@@ -8,6 +8,7 @@ use weft_format::{Ino, SegmentId};
 
 use crate::MetaError;
 use crate::keys::{Key, take};
+use crate::locks::FileLock;
 use crate::types::{Extent, JournalPage};
 
 /// The only version of these values so far.
@@ -196,6 +197,48 @@ pub(crate) fn page_is_sound(page: &JournalPage) -> bool {
         free_from = start + bytes.len() as u64 + 1;
         sound && free_from <= PAGE_BYTES + 1
     })
+}
+
+/// One lock's bytes: session, owner, pid, first, last, is exclusive.
+const LOCK_BYTES: usize = 8 + 8 + 4 + 8 + 8 + 1;
+
+pub(crate) fn locks(locks: &[FileLock]) -> Vec<u8> {
+    let mut bytes = mark();
+    for FileLock { session, owner, pid, first, last, is_exclusive } in locks {
+        bytes.extend(session.to_be_bytes());
+        bytes.extend(owner.to_be_bytes());
+        bytes.extend(pid.to_be_bytes());
+        bytes.extend(first.to_be_bytes());
+        bytes.extend(last.to_be_bytes());
+        bytes.push(u8::from(*is_exclusive));
+    }
+    bytes
+}
+
+/// The inverse of [`locks`].
+pub(crate) fn decode_locks(key: &Key<'_>, bytes: &[u8]) -> Result<Vec<FileLock>, MetaError> {
+    let rest = versioned(key, bytes)?;
+    if !rest.len().is_multiple_of(LOCK_BYTES) {
+        return Err(cut_short(key));
+    }
+    let lock = |mut bytes: &[u8]| {
+        let bytes = &mut bytes;
+        Some(FileLock {
+            session: i64::from_be_bytes(take(bytes)?),
+            owner: u64::from_be_bytes(take(bytes)?),
+            pid: u32::from_be_bytes(take(bytes)?),
+            first: u64::from_be_bytes(take(bytes)?),
+            last: u64::from_be_bytes(take(bytes)?),
+            is_exclusive: match take(bytes)? {
+                [0] => false,
+                [1] => true,
+                _ => return None,
+            },
+        })
+        .filter(|lock| lock.first <= lock.last)
+    };
+    let locks = rest.chunks_exact(LOCK_BYTES).map(lock).collect::<Option<_>>();
+    locks.ok_or_else(|| damaged(key, "a lock of it is none"))
 }
 
 /// What the volume holds in all.

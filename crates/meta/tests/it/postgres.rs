@@ -10,7 +10,7 @@ use weft_env::{Env, Rng, SeededRng};
 use weft_meta::conformance::{get, seed, set, when};
 use weft_meta::engines::OpenError;
 use weft_meta::kv::{Batch, Kv, KvError};
-use weft_meta::owner::OwnerError;
+use weft_meta::owner::{OwnerError, Role};
 use weft_meta::{Access, MetaUrl, Store, servers};
 
 fn at(text: &str) -> MetaUrl {
@@ -262,7 +262,7 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     let in_use = url.open(Access::Owner, None, &Env::system());
     assert!(matches!(in_use, Err(OpenError::Owner(OwnerError::InUse { .. }))));
     let sessions = url.sessions(&weft_env::SystemClock).unwrap();
-    assert_eq!((sessions.len(), sessions[0].is_owner), (1, true));
+    assert_eq!((sessions.len(), sessions[0].role), (1, Role::Owner));
     assert!(url.evict(sessions[0].id).unwrap() && !url.evict(sessions[0].id).unwrap());
     let second = open(&url, Access::Owner);
     second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
@@ -297,8 +297,8 @@ fn a_wrong_address_is_told_in_one_sentence() {
     let user = refusal(&format!("postgres://stranger@127.0.0.1:{}/weft", server.port()));
     assert!(user.contains("stranger") && user.contains("pg_hba.conf"), "{user}");
     server.psql_at("weft", "UPDATE weft.store SET format = 7");
-    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 1; use a newer weft"));
-    server.psql_at("weft", "UPDATE weft.store SET format = 1");
+    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 2; use a newer weft"));
+    server.psql_at("weft", "UPDATE weft.store SET format = 2");
     let refused = Store::open(open(&at(&url), Access::Shared), &Env::system());
     assert!(refused.is_err_and(|error| error.to_string().contains("holds no volume")));
     at(&url).remove().unwrap();

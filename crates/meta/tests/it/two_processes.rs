@@ -63,6 +63,7 @@ fn write(store: &Store, ino: Ino, segment_id: SegmentId, now: Timestamp) {
         mode: None,
         journal: Vec::new(),
         journal_under: Vec::new(),
+        is_shared: false,
     };
     store.commit_files(&[(segment_id, segment([1, 2, 3], 1))], &[commit], now).unwrap();
 }

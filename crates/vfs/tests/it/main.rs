@@ -10,5 +10,6 @@ mod merge;
 mod openings;
 mod policies;
 mod posix;
+mod shared;
 mod support;
 mod threads;

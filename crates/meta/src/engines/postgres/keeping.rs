@@ -3,7 +3,8 @@
 use super::Engine;
 use super::failure::Failure;
 use super::server::Sql;
-use super::session::SIGN_EVERY;
+use super::session::{SIGN_EVERY, Watch};
+use crate::owner::Role;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 const FOLD_EVERY: Duration = Duration::from_millis(50);
 /// Keys with deltas of others that are folded at once, ...
 const OTHERS_MAX: i64 = 64;
-/// ... by an owner, so often.
+/// ... by whoever changes names, so often.
 const FOLD_OTHERS_EVERY: u32 = 100;
 
 /// Folds deltas until the store is closed. It ends with the engine's runtime at the latest.
@@ -29,7 +30,7 @@ pub(super) async fn fold(engine: Arc<Engine>) {
         if let Err(failure) = engine.fold_own().await {
             tracing::debug!(?failure, "deltas wait on");
         }
-        if engine.is_owner()
+        if engine.role() != Role::Helper
             && round.is_multiple_of(FOLD_OTHERS_EVERY)
             && let Err(failure) = engine.fold_others().await
         {
@@ -38,9 +39,9 @@ pub(super) async fn fold(engine: Arc<Engine>) {
     }
 }
 
-/// Gives signs of life until the store is closed. Nothing else is waited for in between.
+/// Gives signs of life until the store is closed. A member also ends sessions of others that give none.
 pub(super) async fn sign(engine: Arc<Engine>) {
-    let clock = engine.server.env.clock.clone();
+    let (clock, mut watch) = (engine.server.env.clock.clone(), Watch::default());
     loop {
         tokio::select! {
             () = clock.sleep(SIGN_EVERY) => {}
@@ -58,6 +59,11 @@ pub(super) async fn sign(engine: Arc<Engine>) {
                     return;
                 }
             }
+        }
+        if engine.role() == Role::Member
+            && let Err(failure) = engine.look_after(&mut watch).await
+        {
+            tracing::debug!(?failure, "the other sessions could not be looked at");
         }
     }
 }

@@ -24,6 +24,7 @@ const PAGE: usize = 1000;
 /// A place is `//[USER@]HOST[:PORT]/DATABASE[?schema=NAME]`.
 pub(crate) static KIND: EngineKind = EngineKind {
     scheme: "postgres",
+    has_sessions: true,
     refuse: address::refuse,
     absolute: OsStr::to_owned,
     create,

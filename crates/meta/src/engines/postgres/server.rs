@@ -51,7 +51,7 @@ pub(super) enum Sql {
     Heartbeat,
     Enter,
     Leave,
-    Owner,
+    Sessions,
     Sweep,
 }
 
@@ -86,7 +86,7 @@ impl Sql {
         Sql::Heartbeat,
         Sql::Enter,
         Sql::Leave,
-        Sql::Owner,
+        Sql::Sessions,
         Sql::Sweep,
     ];
 
@@ -120,7 +120,7 @@ impl Sql {
             Sql::Heartbeat => sql::HEARTBEAT.into(),
             Sql::Enter => sql::ENTER.into(),
             Sql::Leave => sql::LEAVE.into(),
-            Sql::Owner => sql::OWNER.into(),
+            Sql::Sessions => sql::SESSIONS.into(),
             Sql::Sweep => sql::SWEEP.into(),
         }
     }

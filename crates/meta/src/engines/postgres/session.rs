@@ -3,16 +3,18 @@
 use super::Engine;
 use super::address::Address;
 use super::failure::{Failure, refusal};
-use super::server::{Connection, Sql};
+use super::server::{Connection, Sql, Step, together};
 use super::sql;
 use crate::engines::OpenError;
-use crate::owner::{Holder, OwnerError, Session};
+use crate::owner::{Holder, OwnerError, Role, Session};
 use crate::types::Access;
 use rustix::process::Pid;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
 
 /// Each session says so often that it lives.
 pub(super) const SIGN_EVERY: Duration = Duration::from_secs(3);
@@ -41,15 +43,20 @@ struct Found {
     /// Its process on this machine has ended.
     has_ended: bool,
     silent_s: f64,
-    is_owner: bool,
+    role: Role,
 }
 
 impl Engine {
-    pub(super) fn is_owner(&self) -> bool {
-        self.access != Access::Shared
+    /// What this process may change.
+    pub(super) fn role(&self) -> Role {
+        match self.access {
+            Access::Owner | Access::ShortLived => Role::Owner,
+            Access::Member => Role::Member,
+            Access::Shared => Role::Helper,
+        }
     }
 
-    /// Looks whether there is a store of ours, and becomes its owner if it is to be that.
+    /// Looks whether there is a store of ours, and takes a place in it if it is to have one.
     pub(super) async fn enter(&self, mountpoint: Option<&Path>) -> Result<(), OpenError> {
         let address = &self.server.address;
         let client = self.server.connect().await.map_err(|error| refusal(address, &error))?;
@@ -58,37 +65,27 @@ impl Engine {
         let clock = &self.server.env.clock;
         let holder = match self.access {
             Access::Shared => return Ok(()),
-            Access::Owner => Holder::this_process(mountpoint, &**clock),
+            Access::Owner | Access::Member => Holder::this_process(mountpoint, &**clock),
             Access::ShortLived => Holder::short_lived(&**clock),
         };
         let failed = |failure: Failure| OpenError::Engine(self.error(failure));
         let connection = self.server.connection().await.map_err(failed)?;
-        let began = clock.now();
-        let mut silence = None;
+        let (began, mut watch) = (clock.now(), Watch::default());
         loop {
-            let Some(found) = find_owner(&connection).await.map_err(failed)? else {
-                let moment = self.moment();
-                if let Some(session) = insert(&connection, true, &holder).await.map_err(failed)? {
-                    *self.signed.lock() = Some(moment);
-                    *self.session.lock().await = Some(session);
-                    break;
-                }
-                continue;
-            };
-            if found.has_ended {
-                tracing::info!(holder = %found.holder, "the owner has ended; its place is taken");
-                remove(&connection, found.session).await.map_err(failed)?;
+            let moment = self.moment();
+            if let Some(session) = insert(&connection, self.role(), &holder).await.map_err(failed)? {
+                *self.signed.lock() = Some(moment);
+                *self.session.lock().await = Some(session);
+                break;
+            }
+            let found = find_all(&connection).await.map_err(failed)?;
+            let Some(found) = found.into_iter().find(|found| self.role().is_kept_out_by(found.role)) else { continue };
+            if watch.has_gone(&found, clock.now()) {
+                tracing::info!(holder = %found.holder, "it has ended or gives no sign of life; its place is taken");
+                displace(&connection, &found).await.map_err(failed)?;
                 continue;
             }
             if found.is_silent {
-                // The server itself may have been away, or its clock may have been set: only a sign that does not come is one.
-                let (sign, since) = silence.get_or_insert_with(|| (found.sign.clone(), clock.now()));
-                if *sign != found.sign {
-                    silence = None;
-                } else if clock.now() > *since + WATCH {
-                    tracing::info!(holder = %found.holder, "the owner gave no sign of life; its place is taken");
-                    displace(&connection, &found).await.map_err(failed)?;
-                }
                 clock.sleep(LOOK_EVERY).await;
                 continue;
             }
@@ -96,7 +93,7 @@ impl Engine {
                 found.holder.is_short_lived || holder.is_short_lived && found.holder.mountpoint.is_none();
             let wait = if may_end_soon { SHORT_LIVED_WAIT } else { WAIT };
             if clock.now() > began + wait {
-                tracing::debug!(silent_s = found.silent_s, "the owner's last sign of life");
+                tracing::debug!(silent_s = found.silent_s, "the holder's last sign of life");
                 return Err(OwnerError::InUse { place: address.shown.clone(), holder: Some(found.holder) }.into());
             }
             clock.sleep(LOOK_EVERY).await;
@@ -109,6 +106,33 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes the places of members that have ended or give no sign of life.
+    pub(super) async fn look_after(&self, watch: &mut Watch) -> Result<(), Failure> {
+        let found = self.server.get(|connection| async move {
+            let found = find_all(&connection).await;
+            (connection, found)
+        });
+        let found = found.await?;
+        watch.keep(&found);
+        let now = self.server.env.clock.now();
+        for found in found.iter().filter(|found| found.role == Role::Member) {
+            if watch.has_gone(found, now) {
+                tracing::info!(holder = %found.holder, "it has ended or gives no sign of life; its session ends");
+                self.execute(Sql::Displace, &[&found.session, &found.sign]).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The sessions of those that change names.
+    pub(super) async fn members(&self) -> Result<BTreeSet<i64>, Failure> {
+        let found = self.server.get(|connection| async move {
+            let found = find_all(&connection).await;
+            (connection, found)
+        });
+        Ok(found.await?.into_iter().filter(|found| found.role != Role::Helper).map(|found| found.session).collect())
+    }
+
     /// The session of this process: one that owns nothing is made with its first commit.
     pub(super) async fn session(&self) -> Result<i64, Failure> {
         if self.is_fenced.load(Ordering::Acquire) {
@@ -118,13 +142,13 @@ impl Engine {
         if let Some(session) = *session {
             return Ok(session);
         }
-        if self.is_owner() {
+        if self.role() != Role::Helper {
             return Err(Failure::Failed("it is closed".into()));
         }
         let holder = Holder::this_process(None, &*self.server.env.clock);
         let holder = &holder;
         let made = self.server.get(|connection| async move {
-            let made = insert(&connection, false, holder).await;
+            let made = insert(&connection, Role::Helper, holder).await;
             (connection, made)
         });
         *session = made.await?;
@@ -141,36 +165,93 @@ impl Engine {
     }
 }
 
-/// `None`: there is another owner.
-async fn insert(connection: &Connection, is_owner: bool, holder: &Holder) -> Result<Option<i64>, Failure> {
-    let (text, machine) = (holder.to_text(), this_machine().unwrap_or_default());
-    let began = began(holder.process).unwrap_or_default();
-    let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&is_owner, &text, &machine, &began];
-    match connection.client.query_one(connection.of(Sql::Enter), &parameters).await {
-        Ok(row) => row.try_get(0).map(Some).map_err(|error| Failure::of(&error)),
-        Err(error) => match Failure::of(&error) {
-            Failure::Conflict => Ok(None),
-            failure => Err(failure),
-        },
+/// Members that may have ended, as this process has seen them.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// The sign of each that is silent, and since when it is known here.
+    silent: BTreeMap<i64, (String, Instant)>,
+}
+
+impl Watch {
+    /// Has its process ended, or given no sign of life although it was watched? The server itself may have been away, or its clock may have
+    /// been set: only a sign that does not come is one.
+    fn has_gone(&mut self, found: &Found, now: Instant) -> bool {
+        if found.has_ended {
+            return true;
+        }
+        let (sign, since) = self.silent.entry(found.session).or_insert_with(|| (found.sign.clone(), now));
+        if !found.is_silent || *sign != found.sign {
+            self.silent.remove(&found.session);
+            return false;
+        }
+        now > *since + WATCH
+    }
+
+    /// Forgets those that are gone.
+    fn keep(&mut self, found: &[Found]) {
+        self.silent.retain(|session, _| found.iter().any(|found| found.session == *session));
     }
 }
 
-/// Waits for what the session is committing; what it tries after that is refused.
-async fn remove(connection: &Connection, session: i64) -> Result<(), Failure> {
-    let removed = connection.client.execute(connection.of(Sql::Leave), &[&session]).await;
-    removed.map(drop).map_err(|error| Failure::of(&error))
+impl Role {
+    fn number(self) -> i16 {
+        match self {
+            Role::Helper => 0,
+            Role::Member => 1,
+            Role::Owner => 2,
+        }
+    }
+
+    fn of(number: i16) -> Self {
+        match number {
+            2 => Role::Owner,
+            1 => Role::Member,
+            _ => Role::Helper,
+        }
+    }
+
+    fn is_kept_out_by(self, other: Self) -> bool {
+        self != Role::Helper && other != Role::Helper && (self == Role::Owner || other == Role::Owner)
+    }
 }
 
-/// Takes the place of an owner, unless it has given a sign of life meanwhile.
+/// `None`: somebody is in the way.
+async fn insert(connection: &Connection, role: Role, holder: &Holder) -> Result<Option<i64>, Failure> {
+    let (text, machine) = (holder.to_text(), this_machine().unwrap_or_default());
+    let began = began(holder.process).unwrap_or_default();
+    let role = role.number();
+    let parameters: [&(dyn ToSql + Sync); 4] = [&role, &text, &machine, &began];
+    let (client, mut entered) = (&connection.client, None);
+    let row = &mut entered;
+    let steps: Vec<Step<'_>> = vec![
+        Box::pin(client.batch_execute(sql::BEGIN)),
+        Box::pin(client.batch_execute(sql::GATE)),
+        Box::pin(async move {
+            *row = client.query_opt(connection.of(Sql::Enter), &parameters).await?;
+            Ok(())
+        }),
+        Box::pin(client.batch_execute(sql::COMMIT)),
+    ];
+    if let Err((_, error)) = together(steps).await {
+        let _ = client.batch_execute("ROLLBACK").await;
+        return match Failure::of(&error) {
+            Failure::Conflict => Ok(None),
+            failure => Err(failure),
+        };
+    }
+    entered.map(|row| row.try_get(0).map_err(|error| Failure::of(&error))).transpose()
+}
+
+/// Takes its place, unless it has given a sign of life meanwhile. Waits for what it is committing; what it tries after that is refused.
 async fn displace(connection: &Connection, found: &Found) -> Result<(), Failure> {
     let displaced = connection.client.execute(connection.of(Sql::Displace), &[&found.session, &found.sign]).await;
     displaced.map(drop).map_err(|error| Failure::of(&error))
 }
 
-async fn find_owner(connection: &Connection) -> Result<Option<Found>, Failure> {
+async fn find_all(connection: &Connection) -> Result<Vec<Found>, Failure> {
     let failed = |error: tokio_postgres::Error| Failure::of(&error);
-    let row = connection.client.query_opt(connection.of(Sql::Owner), &[]).await.map_err(failed)?;
-    row.map(|row| session_of(&row).map_err(failed)).transpose()
+    let rows = connection.client.query(connection.of(Sql::Sessions), &[]).await.map_err(failed)?;
+    rows.iter().map(session_of).collect::<Result<_, _>>().map_err(failed)
 }
 
 fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error> {
@@ -180,10 +261,10 @@ fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error>
     let holder = Holder::from_text(&text).unwrap_or(unreadable);
     let is_here = this_machine().is_some_and(|here| here == machine);
     let has_ended = is_here && has_ended(holder.process, &process_began);
-    let is_owner = row.try_get(5)?;
+    let role = Role::of(row.try_get(5)?);
     Ok(Found {
         session: row.try_get(0)?,
-        is_owner,
+        role,
         has_ended,
         is_silent: silent_s > SILENCE_MAX.as_secs_f64(),
         sign: row.try_get(6)?,
@@ -192,12 +273,14 @@ fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error>
     })
 }
 
-/// Who owns the store, if anybody does.
+/// Who owns the store or has a part in it: of several the one that has it mounted on this machine.
 pub(super) async fn current_owner(client: &Client, address: &Address) -> Result<Option<Holder>, tokio_postgres::Error> {
     client.batch_execute(&sql::prepare(&address.schema)).await?;
-    let row = client.query_opt(sql::OWNER, &[]).await?;
-    let found = row.map(|row| session_of(&row)).transpose()?;
-    Ok(found.filter(|found| !found.is_silent && !found.has_ended).map(|found| found.holder))
+    let rows = client.query(sql::SESSIONS, &[]).await?;
+    let found = rows.iter().map(session_of).collect::<Result<Vec<Found>, _>>()?;
+    let holders = found.into_iter().filter(|found| found.role != Role::Helper && !found.is_silent && !found.has_ended);
+    let is_elsewhere = |holder: &Holder| !(holder.is_here() && holder.mountpoint.is_some());
+    Ok(holders.map(|found| found.holder).min_by_key(is_elsewhere))
 }
 
 /// All sessions whose processes may still change something.
@@ -208,7 +291,7 @@ pub(super) async fn sessions(client: &Client, address: &Address) -> Result<Vec<S
     let session = |found: Found| Session {
         id: found.session,
         holder: found.holder,
-        is_owner: found.is_owner,
+        role: found.role,
         silent: Duration::try_from_secs_f64(found.silent_s).unwrap_or_default(),
     };
     Ok(found.into_iter().filter(|found| !found.has_ended).map(session).collect())

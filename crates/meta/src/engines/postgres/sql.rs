@@ -7,7 +7,7 @@ use super::plan::GUARDS;
 use crate::deltas::Directory;
 
 /// The version of the tables.
-pub(super) const FORMAT_VERSION: i32 = 1;
+pub(super) const FORMAT_VERSION: i32 = 2;
 
 /// Makes the tables of a store in a schema that must not exist.
 pub(super) fn create(schema: &str) -> String {
@@ -23,9 +23,9 @@ pub(super) fn create(schema: &str) -> String {
          CREATE TABLE guard (id integer PRIMARY KEY);
          INSERT INTO guard SELECT generate_series(0, {last});
          CREATE TABLE session (
-             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, is_owner boolean NOT NULL, holder bytea NOT NULL,
+             id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, role smallint NOT NULL, holder bytea NOT NULL,
              machine text NOT NULL, process_began text NOT NULL, seen timestamptz NOT NULL DEFAULT clock_timestamp());
-         CREATE UNIQUE INDEX one_owner ON session (is_owner) WHERE is_owner;
+         CREATE UNIQUE INDEX one_owner ON session (role) WHERE role = 2;
          CREATE TABLE attempt (
              session bigint NOT NULL REFERENCES session (id) ON DELETE CASCADE, number bigint NOT NULL,
              given_up boolean NOT NULL DEFAULT false, PRIMARY KEY (session, number))
@@ -206,19 +206,19 @@ pub(super) const WAITED_FOR_WITHIN: &str = "SELECT DISTINCT k FROM delta WHERE k
 
 /// $1 session -> it is still there.
 pub(super) const HEARTBEAT: &str = "UPDATE session SET seen = clock_timestamp() WHERE id = $1";
-/// $1 is_owner, $2 holder, $3 machine, $4 process_began -> id.
-pub(super) const ENTER: &str =
-    "INSERT INTO session (is_owner, holder, machine, process_began) VALUES ($1, $2, $3, $4) RETURNING id";
+/// Until the end of the transaction nobody else enters.
+pub(super) const GATE: &str = "SELECT 1 FROM store FOR UPDATE";
+/// $1 role, $2 holder, $3 machine, $4 process_began -> id; nothing: another is in the way.
+pub(super) const ENTER: &str = "INSERT INTO session (role, holder, machine, process_began)
+    SELECT $1::int2, $2::bytea, $3::text, $4::text
+    WHERE $1::int2 = 0 OR NOT EXISTS (SELECT 1 FROM session WHERE role = 2 OR ($1::int2 = 2 AND role = 1)) RETURNING id";
 /// $1 session, $2 the moment of its last sign of life.
 pub(super) const DISPLACE: &str = "DELETE FROM session WHERE id = $1 AND seen::text = $2";
 /// $1 session.
 pub(super) const LEAVE: &str = "DELETE FROM session WHERE id = $1";
-/// -> id, holder, machine, process_began, seconds since its last sign of life, is_owner, the moment of that sign.
-pub(super) const OWNER: &str = "SELECT id, holder, machine, process_began,
-    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner, seen::text FROM session WHERE is_owner";
-/// The same of all sessions.
+/// -> id, holder, machine, process_began, seconds since its last sign of life, role, the moment of that sign.
 pub(super) const SESSIONS: &str = "SELECT id, holder, machine, process_began,
-    extract(epoch FROM clock_timestamp() - seen)::float8, is_owner, seen::text FROM session ORDER BY id";
+    extract(epoch FROM clock_timestamp() - seen)::float8, role, seen::text FROM session ORDER BY id";
 /// $1 seconds: sessions that gave no sign of life for so long.
 pub(super) const SWEEP: &str =
-    "DELETE FROM session WHERE NOT is_owner AND seen < clock_timestamp() - make_interval(secs => $1)";
+    "DELETE FROM session WHERE role = 0 AND seen < clock_timestamp() - make_interval(secs => $1)";

@@ -4,7 +4,7 @@ use super::{OpenError, SqliteKv, making};
 use crate::engines::EngineKind;
 use crate::keys;
 use crate::kv::Kv;
-use crate::owner::{Session, current_owner};
+use crate::owner::{Role, Session, current_owner};
 use crate::types::Access;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use weft_env::{Clock, Env};
 /// A place is the path of a file.
 pub(crate) static KIND: EngineKind = EngineKind {
     scheme: "sqlite",
+    has_sessions: false,
     refuse,
     absolute,
     create: |file| SqliteKv::create(Path::new(file)),
@@ -34,7 +35,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
 fn sessions(file: &OsStr, clock: &dyn Clock) -> Result<Vec<Session>, OpenError> {
     let path = super::file::probe(Path::new(file))?;
     let owner = current_owner(&path, clock).map_err(|error| super::file::failed(&path, error))?;
-    let session = |holder| Session { id: 0, holder, is_owner: true, silent: Duration::ZERO };
+    let session = |holder| Session { id: 0, holder, role: Role::Owner, silent: Duration::ZERO };
     Ok(owner.into_iter().map(session).collect())
 }
 

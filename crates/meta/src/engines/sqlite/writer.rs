@@ -241,7 +241,7 @@ impl Turn<'_> {
         match self.engine.access {
             Access::Owner => true,
             Access::ShortLived => false,
-            Access::Shared => self.writer.home.borrow().is_entered() && self.engine.store.is_free(),
+            Access::Shared | Access::Member => self.writer.home.borrow().is_entered() && self.engine.store.is_free(),
         }
     }
 

@@ -1,0 +1,316 @@
+//! Several mounts change one volume, whose metadata is on PostgreSQL: each sentence of SEMANTICS.md, section "Many mounts", by real mounts.
+
+use crate::postgres::{Volume, run, write_synced};
+use crate::sandbox::until;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Mounts that are ended by force when dropped: the test's server ends with it.
+struct Mounts<'v> {
+    volume: &'v Volume,
+    folders: Vec<String>,
+}
+
+impl<'v> Mounts<'v> {
+    fn new(volume: &'v Volume, count: usize) -> Self {
+        let folders = ["mnt", "look1", "look2"][..count].iter().map(|name| volume.sandbox.path(name)).collect();
+        let mounts = Self { volume, folders };
+        for folder in &mounts.folders {
+            let _ = fs::create_dir(folder);
+            volume.sandbox.mount_by(volume.command(&["mount", "-d", "--shared", &volume.url, folder]));
+        }
+        mounts
+    }
+
+    fn path(&self, mount: usize, name: &str) -> PathBuf {
+        Path::new(&self.folders[mount]).join(name)
+    }
+
+    fn sessions(&self) -> Vec<serde_json::Value> {
+        let text = self.volume.weft(&["session", "list", "--json", &self.volume.url]).ok();
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    fn process(&self, mount: usize) -> Pid {
+        let sessions = self.sessions();
+        let session = sessions.iter().find(|session| session["mountpoint"] == self.folders[mount].as_str());
+        let process = session.expect("a session")["process"].as_i64().expect("a number");
+        Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process")
+    }
+
+    /// As a crash does; what is left of the mount is taken away.
+    fn kill(&self, mount: usize) {
+        kill_process(self.process(mount), Signal::KILL).expect("killed");
+        until("the dead mount is taken away", || {
+            self.volume.weft(&["umount", "--force", &self.folders[mount]]).success
+        });
+    }
+
+    fn end(&self) {
+        for folder in &self.folders {
+            self.volume.weft(&["umount", folder]).ok();
+        }
+        self.volume.weft(&["fsck", &self.volume.url]).ok();
+        self.volume.weft(&["scrub", &self.volume.url]).ok();
+    }
+}
+
+impl Drop for Mounts<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for session in self.sessions() {
+                let process = session["process"].as_i64().and_then(|process| i32::try_from(process).ok());
+                process.and_then(Pid::from_raw).map(|process| kill_process(process, Signal::KILL));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_one_mount_closes_the_others_open() {
+    let volume = Volume::new();
+    let mounts = Mounts::new(&volume, 3);
+    // Of every size: in the journal, in one segment, in several.
+    for (number, bytes) in [1, 5000, 200_000, 20_000_000].into_iter().enumerate() {
+        for writer in 0..3 {
+            let content: Vec<u8> = (0..bytes).map(|at| (at * 7 + writer * 13 + number) as u8).collect();
+            let name = format!("f{number}");
+            fs::write(mounts.path(writer, &name), &content).expect("written");
+            for reader in 0..3 {
+                // Another mount may show the size and time of before for a second; an open asks.
+                let mut file = File::open(mounts.path(reader, &name)).expect("opened");
+                let mut found = Vec::new();
+                file.read_to_end(&mut found).expect("read");
+                if found != content {
+                    std::thread::sleep(Duration::from_secs(1));
+                    found = fs::read(mounts.path(reader, &name)).expect("read");
+                }
+                assert!(found == content, "mount {reader} reads {} of {bytes} bytes of mount {writer}", found.len());
+            }
+        }
+    }
+    // Names are there at once where nobody has asked for them before, and a second later everywhere.
+    fs::create_dir(mounts.path(0, "d")).expect("made");
+    fs::write(mounts.path(1, "d/x"), b"x").expect("written");
+    fs::rename(mounts.path(2, "d/x"), mounts.path(2, "d/y")).expect("renamed");
+    assert_eq!(fs::read(mounts.path(0, "d/y")).expect("read"), b"x");
+    until("the old name is gone everywhere", || (0..3).all(|mount| !mounts.path(mount, "d/x").exists()));
+    fs::hard_link(mounts.path(0, "d/y"), mounts.path(0, "d/z")).expect("linked");
+    until("links are counted", || {
+        use std::os::unix::fs::MetadataExt;
+        (0..3).all(|mount| fs::metadata(mounts.path(mount, "d/z")).is_ok_and(|found| found.nlink() == 2))
+    });
+    // Real programs.
+    fs::create_dir(mounts.path(0, "work")).expect("made");
+    run(&mounts.path(0, "work"), "git", &["init", "-q"]);
+    for number in 0..20 {
+        fs::write(mounts.path(number % 3, &format!("work/g{number}")), "line\n".repeat(2000)).expect("written");
+    }
+    run(&mounts.path(1, "work"), "git", &["add", "."]);
+    run(&mounts.path(1, "work"), "git", &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"]);
+    run(&mounts.path(2, "work"), "git", &["fsck", "--strict"]);
+    run(&mounts.path(2, "work"), "git", &["diff", "--exit-code", "HEAD"]);
+
+    let status = volume.weft(&["status", &volume.url]).ok();
+    assert!(status.contains("changed by 3 mounts") && status.contains(&mounts.folders[2]), "{status}");
+    let report: serde_json::Value =
+        serde_json::from_str(&volume.weft(&["status", "--json", &volume.url]).ok()).expect("JSON");
+    assert_eq!(report["sessions"].as_array().map(Vec::len), Some(3), "{report}");
+    // Whoever wants it alone waits until they are gone.
+    let fourth = volume.sandbox.path("alone");
+    fs::create_dir(&fourth).expect("made");
+    let refused = volume.weft(&["mount", "-d", &volume.url, &fourth]).sentence();
+    assert!(refused.contains("is in use by process"), "{refused}");
+    // A file cannot be shared so.
+    let refused = volume.weft(&["mount", "-d", "--shared", "meta.db", &fourth]).sentence();
+    assert!(refused.contains("there is no metadata store"), "{refused}");
+    volume.weft(&["format", "--policy", "rs:2+1", "meta.db"]).ok();
+    for number in 1..=3 {
+        let place = volume.sandbox.path(&format!("other{number}"));
+        volume.weft(&["node", "add", "meta.db", &number.to_string(), &place]).ok();
+    }
+    let refused = volume.weft(&["mount", "-d", "--shared", "meta.db", &fourth]).sentence();
+    assert!(refused.contains("which one mount at a time changes"), "{refused}");
+    mounts.end();
+}
+
+#[test]
+fn locks_appends_and_exclusive_names_hold_across_mounts() {
+    const ROUNDS: usize = 40;
+    let volume = Volume::new();
+    let mounts = Mounts::new(&volume, 3);
+    for name in ["flock", "fcntl"] {
+        write_synced(&mounts.path(0, name), b"0").expect("written");
+    }
+    write_synced(&mounts.path(0, "log"), b"").expect("written");
+    std::thread::scope(|scope| {
+        for mount in 0..3 {
+            let mounts = &mounts;
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    for name in ["flock", "fcntl"] {
+                        let mut file =
+                            OpenOptions::new().read(true).write(true).open(mounts.path(mount, name)).expect("opened");
+                        let operation = rustix::fs::FlockOperation::LockExclusive;
+                        match name {
+                            "flock" => rustix::fs::flock(&file, operation).expect("locked"),
+                            _ => rustix::fs::fcntl_lock(&file, operation).expect("locked"),
+                        }
+                        // It was opened before the lock was given, and shows what was written under the lock of another.
+                        let mut text = String::new();
+                        file.read_to_string(&mut text).expect("read");
+                        let count: usize = text.parse().expect("a number");
+                        file.seek(SeekFrom::Start(0)).expect("sought");
+                        file.write_all((count + 1).to_string().as_bytes()).expect("written");
+                    }
+                    let mut log = OpenOptions::new().append(true).open(mounts.path(mount, "log")).expect("opened");
+                    writeln!(log, "{mount} {round}").expect("appended");
+                    let exclusive = format!("only{round}");
+                    let made = OpenOptions::new().write(true).create_new(true).open(mounts.path(mount, &exclusive));
+                    match made {
+                        Ok(_) => fs::write(mounts.path(mount, &format!("made{round}-{mount}")), b"").expect("written"),
+                        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "{error}"),
+                    }
+                }
+            });
+        }
+    });
+    std::thread::sleep(Duration::from_millis(1200));
+    for name in ["flock", "fcntl"] {
+        assert_eq!(fs::read_to_string(mounts.path(1, name)).expect("read"), (3 * ROUNDS).to_string(), "{name}");
+    }
+    let log = fs::read_to_string(mounts.path(2, "log")).expect("read");
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    assert_eq!(lines.len(), 3 * ROUNDS, "a line is lost or torn");
+    let made = fs::read_dir(&mounts.folders[0]).expect("listed");
+    let made = made.filter(|entry| entry.as_ref().expect("read").file_name().to_string_lossy().starts_with("made"));
+    assert_eq!(made.count(), ROUNDS, "a name was made by two, or by none");
+
+    // A lock of one keeps the others out, is shown as whose it is, and goes with its process.
+    let holder = File::open(mounts.path(0, "flock")).expect("opened");
+    rustix::fs::flock(&holder, rustix::fs::FlockOperation::LockExclusive).expect("locked");
+    let wanting = File::open(mounts.path(1, "flock")).expect("opened");
+    let refused = rustix::fs::flock(&wanting, rustix::fs::FlockOperation::NonBlockingLockShared);
+    assert_eq!(refused, Err(rustix::io::Errno::WOULDBLOCK));
+    let locks: u64 = mounts.sessions().iter().map(|session| session["lock_count"].as_u64().expect("a number")).sum();
+    assert_eq!(locks, 1);
+    // Who waits for it may be interrupted.
+    let waits = Command::new("timeout").args(["1", "flock"]).arg(mounts.path(1, "flock")).arg("true").status();
+    assert_eq!(waits.expect("it runs").code(), Some(124));
+    mounts.kill(0);
+    until("the lock of the dead is given", || {
+        rustix::fs::flock(&wanting, rustix::fs::FlockOperation::NonBlockingLockShared).is_ok()
+    });
+    drop((holder, wanting));
+    for mount in [1, 2] {
+        volume.weft(&["umount", &mounts.folders[mount]]).ok();
+    }
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+#[test]
+fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing() {
+    let volume = Volume::new();
+    let mounts = Mounts::new(&volume, 2);
+    let content = b"open elsewhere".repeat(30_000);
+    write_synced(&mounts.path(0, "f"), &content).expect("written");
+    let mut held = OpenOptions::new().read(true).write(true).open(mounts.path(1, "f")).expect("opened");
+    fs::remove_file(mounts.path(0, "f")).expect("removed");
+    let usage = || {
+        let report = volume.weft(&["status", "--json", &volume.url]).ok();
+        serde_json::from_str::<serde_json::Value>(&report).expect("JSON")["inode_count"].as_u64().expect("a number")
+    };
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(usage(), 2);
+    let mut found = Vec::new();
+    held.read_to_end(&mut found).expect("read");
+    assert!(found == content);
+    held.write_all_at(b"OPEN", 0).expect("written");
+    held.sync_all().expect("synced");
+    drop(held);
+    until("it is gone", || usage() == 1);
+    // The same of a mount that is killed: nobody waits for it for long.
+    write_synced(&mounts.path(0, "g"), &content).expect("written");
+    let held = File::open(mounts.path(1, "g")).expect("opened");
+    fs::remove_file(mounts.path(0, "g")).expect("removed");
+    mounts.kill(1);
+    until("it is gone", || usage() == 1);
+    drop(held);
+    volume.weft(&["umount", &mounts.folders[0]]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+/// Whoever was away for too long writes, renames and removes nothing over what others did.
+#[test]
+fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
+    let volume = Volume::new();
+    let mounts = Mounts::new(&volume, 2);
+    write_synced(&mounts.path(0, "a"), b"1st").expect("written");
+    write_synced(&mounts.path(0, "b"), b"first").expect("written");
+    // In a process of its own: programs that this one starts hold copies of its descriptors for a moment, and close them.
+    let target = format!("of={}", mounts.path(0, "a").display());
+    let mut late = Command::new("dd");
+    late.args([&target, "bs=512", "conv=notrunc,fsync", "status=none"]).stdin(Stdio::piped()).stderr(Stdio::null());
+    let mut late = late.spawn().expect("it runs");
+    late.stdin.as_mut().expect("a pipe").write_all(b"late!").expect("sent");
+    let stopped = mounts.process(0);
+    let has_written = || fs::metadata(mounts.path(0, "a")).is_ok_and(|found| found.len() == 5);
+    until("it has written", has_written);
+    kill_process(stopped, Signal::STOP).expect("stopped");
+    let own = mounts
+        .sessions()
+        .iter()
+        .find(|session| session["mountpoint"] == mounts.folders[0].as_str())
+        .map(|found| found["id"].to_string());
+    let own = own.expect("a session");
+    volume.server.psql_at("weft", &format!("UPDATE weft.session SET seen = seen - interval '1 hour' WHERE id = {own}"));
+    until("its session is over", || mounts.sessions().iter().all(|session| session["id"].to_string() != own));
+    write_synced(&mounts.path(1, "a"), b"second").expect("written");
+    write_synced(&mounts.path(1, "b"), b"second").expect("written");
+    kill_process(stopped, Signal::CONT).expect("continued");
+    drop(late.stdin.take());
+    assert!(!late.wait().expect("it ends").success(), "its fsync succeeds though it was kept out");
+    assert!(fs::remove_file(mounts.path(0, "b")).is_err());
+    assert!(fs::rename(mounts.path(0, "b"), mounts.path(0, "c")).is_err());
+    assert!(fs::write(mounts.path(0, "d"), b"x").is_err());
+    let _ = volume.weft(&["umount", "--force", &mounts.folders[0]]);
+    let _ = kill_process(stopped, Signal::KILL);
+    for (name, expected) in [("a", b"second"), ("b", b"second")] {
+        assert_eq!(fs::read(mounts.path(1, name)).expect("read"), expected);
+    }
+    assert_eq!(fs::read_dir(&mounts.folders[1]).expect("listed").count(), 2);
+    volume.weft(&["umount", &mounts.folders[1]]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+    volume.weft(&["scrub", &volume.url]).ok();
+}
+
+/// The paths of a mount are those of its machine: a command on another one joins it.
+#[test]
+fn a_command_of_another_machine_changes_the_volume_beside_a_mount() {
+    let volume = Volume::new();
+    let mounts = Mounts::new(&volume, 1);
+    write_synced(&mounts.path(0, "here"), b"of the mount").expect("written");
+    fs::write(volume.sandbox.path("there"), b"of the other").expect("written");
+    let elsewhere = |arguments: &[&str]| {
+        let weft = volume.command(arguments);
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "sh", "-c", "hostname elsewhere && exec \"$@\"", "sh"]).arg(weft.get_program());
+        command.args(weft.get_args()).current_dir(weft.get_current_dir().expect("the sandbox"));
+        for (name, value) in weft.get_envs() {
+            command.env(name, value.expect("a value"));
+        }
+        crate::sandbox::Said::from(command.output().expect("it runs"))
+    };
+    elsewhere(&["put", &volume.url, &volume.sandbox.path("there"), "/there"]).ok();
+    assert_eq!(fs::read(mounts.path(0, "there")).expect("read"), b"of the other");
+    elsewhere(&["rm", &volume.url, "/here"]).ok();
+    until("it is gone", || !mounts.path(0, "here").exists());
+    mounts.end();
+}

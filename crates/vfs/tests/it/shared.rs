@@ -1,0 +1,306 @@
+//! Several processes change one volume: volumes of their own over one metadata engine and the same nodes.
+
+use crate::support::{CALLER, VOLUME, World, memory_nodes};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use weft_env::Env;
+use weft_format::Ino;
+use weft_format::records::Kind;
+use weft_meta::engines::MemoryKv;
+use weft_meta::{MetaError, Store};
+use weft_transfer::{Fleet, Transfer};
+use weft_vfs::open::{Members, start_volume};
+use weft_vfs::{AttributeChange, Handle, LockRequest, Settings, VfsError, Volume};
+
+const SPAN: u64 = 200_000;
+
+/// Volumes that change the same files.
+struct Several {
+    runtime: tokio::runtime::Runtime,
+    nodes: Members,
+    kv: Arc<MemoryKv>,
+    volumes: Vec<Arc<Volume>>,
+}
+
+impl Several {
+    fn new(count: usize) -> Self {
+        let (kv, nodes) = (Arc::new(MemoryKv::new()), memory_nodes(6));
+        World::<MemoryKv>::format(&kv, "rs:4+2", &nodes);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+        let mut several = Self { runtime: runtime, nodes, kv, volumes: Vec::new() };
+        (0..count).for_each(|_| several.join());
+        several
+    }
+
+    fn join(&mut self) {
+        let env = Env::system();
+        let store = Store::open(Arc::new(self.kv.join()), &env).expect("it was formatted");
+        let store = store.as_member().expect("it has sessions");
+        let fleet = Arc::new(Fleet::new(self.nodes.clone(), Default::default(), &env));
+        let handle = self.runtime.handle().clone();
+        let transfer = Transfer::new(VOLUME, fleet, weft_transfer::Settings::default(), handle);
+        let members = self.nodes.clone();
+        let open_nodes = Box::new(move |_: &Store| Ok(members.clone()));
+        self.volumes.push(start_volume(store, transfer, open_nodes, Settings::default()).expect("it starts"));
+    }
+
+    fn end(self) {
+        for volume in &self.volumes {
+            volume.shut_down().expect("everything is written");
+        }
+        let findings = weft_meta::fsck::check(self.volumes[0].store()).expect("metadata can be read");
+        assert!(findings.is_clean(), "fsck: {findings:#?}");
+        assert_eq!(self.volumes[0].store().openings().expect("read").beside, []);
+    }
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: it does not come about");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn open(volume: &Volume, name: &str, flags: i32) -> (Ino, Handle) {
+    let ino = volume.lookup(Ino::ROOT, name.as_bytes()).expect("it is there").ino;
+    volume.forget(ino, 1);
+    (ino, volume.open(ino, flags).expect("opened"))
+}
+
+fn close(volume: &Volume, handle: Handle) {
+    volume.flush(handle).expect("flushed");
+    volume.release(handle);
+}
+
+fn read_all(volume: &Volume, name: &str) -> Vec<u8> {
+    let (ino, handle) = open(volume, name, libc::O_RDONLY);
+    let size = volume.attributes(ino).expect("stats").size;
+    let bytes = volume.read(handle, 0, 1 << 30).expect("reads");
+    assert_eq!(bytes.len() as u64, size);
+    close(volume, handle);
+    bytes.to_vec()
+}
+
+/// What is closed by one is what the next one opens, however it was written.
+#[test]
+fn a_file_is_opened_as_it_was_closed_anywhere() {
+    let several = Several::new(3);
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut random = StdRng::seed_from_u64(seed);
+    let (attributes, handle) = several.volumes[0].create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    close(&several.volumes[0], handle);
+    let (ino, mut model) = (attributes.ino, Vec::new());
+    for step in 0..250 {
+        let volume = &several.volumes[random.random_range(0..3)];
+        let (_, handle) = open(volume, "f", libc::O_RDWR);
+        for _ in 0..random.random_range(1..4) {
+            let (offset, byte) = (random.random_range(0..SPAN), random.random());
+            let length =
+                if random.random_bool(0.8) { random.random_range(1..6000) } else { random.random_range(1..100_000) };
+            match random.random_range(0..10) {
+                0..=4 => {
+                    volume.write(handle, offset, &vec![byte; length], false).expect("written");
+                    let end = offset as usize + length;
+                    model.resize(model.len().max(end), 0);
+                    model[offset as usize..end].fill(byte);
+                }
+                5 | 6 if model.len() < 4 * SPAN as usize => {
+                    volume.append(handle, &vec![byte; length], false).expect("appended");
+                    model.resize(model.len() + length, byte);
+                }
+                7 => {
+                    let change = AttributeChange { size: Some(offset), ..AttributeChange::default() };
+                    volume.set_attributes(ino, &change).expect("truncated");
+                    model.resize(offset as usize, 0);
+                }
+                8 => {
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    volume.allocate(handle, offset, length as u64, mode, false).expect("punched");
+                    let end = model.len().min(offset as usize + length);
+                    model[(offset as usize).min(end)..end].fill(0);
+                }
+                _ => {
+                    volume.allocate(handle, offset, length as u64, 0, false).expect("allocated");
+                    model.resize(model.len().max(offset as usize + length), 0);
+                }
+            }
+            if random.random_bool(0.3) {
+                volume.fsync(handle).expect("synced");
+            }
+            let read = volume.read(handle, 0, 8 * SPAN as u32).expect("reads its own");
+            assert!(read == model, "step {step}: its own bytes differ");
+        }
+        close(volume, handle);
+        let other = &several.volumes[random.random_range(0..3)];
+        let read = read_all(other, "f");
+        let wrong = read.iter().zip(&model).position(|(found, expected)| found != expected);
+        assert!(read == model, "step {step}: {} bytes of {}, differing at {wrong:?}", read.len(), model.len());
+    }
+    let journal = || several.volumes[0].store().journal(None, 1).expect("read").len();
+    until("what is journaled goes to segments", || journal() == 0);
+    assert!(read_all(&several.volumes[1], "f") == model);
+    several.end();
+}
+
+#[test]
+fn a_file_lives_as_long_as_anybody_has_it_open() {
+    let several = Several::new(2);
+    let [one, other] = &several.volumes[..] else { unreachable!() };
+    let (attributes, writing) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    let ino = attributes.ino;
+    one.write(writing, 0, b"before", false).expect("written");
+    close(one, writing);
+    let (_, held) = open(other, "f", libc::O_RDWR);
+    one.unlink(Ino::ROOT, b"f").expect("unlinked");
+    // Many rounds of who keeps house.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(&other.read(held, 0, 100).expect("it lives")[..], b"before");
+    other.write(held, 6, b" and after", false).expect("written");
+    other.fsync(held).expect("synced");
+    // Who comes by a name of before may open it, too, while it lives.
+    let again = one.open(ino, libc::O_RDONLY).expect("opened");
+    assert_eq!(&one.read(again, 0, 100).expect("read")[..], b"before and after");
+    close(other, held);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(&one.read(again, 0, 100).expect("read")[..], b"before and after");
+    close(one, again);
+    until("it is reclaimed", || one.attributes(ino).is_err());
+    let stale = other.open(ino, libc::O_RDONLY).expect_err("it is gone");
+    assert!(matches!(stale, VfsError::Stale), "{stale}");
+    several.end();
+}
+
+#[test]
+fn one_of_many_makes_a_name_and_appended_records_are_whole() {
+    const RECORDS: usize = 40;
+    let several = Several::new(3);
+    let made = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for (number, volume) in several.volumes.iter().enumerate() {
+            let made = &made;
+            scope.spawn(move || {
+                for round in 0..30 {
+                    let name = format!("n{round}");
+                    match volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_EXCL) {
+                        Ok((_, handle)) => {
+                            made.fetch_add(1, Ordering::Relaxed);
+                            close(volume, handle);
+                        }
+                        Err(error) => assert_eq!(error.errno(), libc::EEXIST, "{error}"),
+                    }
+                }
+                let (_, log) = open(volume, "n0", libc::O_WRONLY | libc::O_APPEND);
+                for record in 0..RECORDS {
+                    // Some by way of the journal, some in segments.
+                    let length = if record % 8 == 0 { 70_000 } else { 100 };
+                    let mut bytes = vec![number as u8 + 1; length];
+                    bytes[..4].copy_from_slice(&(length as u32).to_be_bytes());
+                    volume.append(log, &bytes, false).expect("appended");
+                }
+                close(volume, log);
+            });
+        }
+    });
+    assert_eq!(made.into_inner(), 30);
+    let log = read_all(&several.volumes[0], "n0");
+    let (mut rest, mut counts) = (&log[..], [0; 3]);
+    while let Some((length, _)) = rest.split_first_chunk::<4>() {
+        let (record, after) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        assert!(record[4..].iter().all(|byte| *byte == record[4]), "a record is torn");
+        counts[record[4] as usize - 1] += 1;
+        rest = after;
+    }
+    assert_eq!(counts, [RECORDS; 3]);
+    several.end();
+}
+
+/// Each counts up in a file under a lock: no count is lost, so each saw what the one before had closed.
+#[test]
+fn a_lock_keeps_others_out_and_shows_what_was_closed_under_it() {
+    const COUNTS: u64 = 60;
+    let several = Several::new(3);
+    let (attributes, handle) = several.volumes[0].create(&CALLER, Ino::ROOT, b"count", 0o644, 0).expect("made");
+    several.volumes[0].write(handle, 0, &0u64.to_be_bytes(), false).expect("written");
+    close(&several.volumes[0], handle);
+    let ino = attributes.ino;
+    std::thread::scope(|scope| {
+        for volume in &several.volumes {
+            scope.spawn(move || {
+                for _ in 0..COUNTS {
+                    let wanted = LockRequest {
+                        owner: 5,
+                        handle: Handle(1),
+                        pid: 1,
+                        first: 0,
+                        last: u64::MAX,
+                        is_exclusive: true,
+                    };
+                    while volume.lock(ino, wanted).expect("asked").is_some() {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                    let handle = volume.open(ino, libc::O_RDWR).expect("opened");
+                    let before = volume.read(handle, 0, 8).expect("read");
+                    let before = u64::from_be_bytes(before[..].try_into().expect("eight bytes"));
+                    volume.write(handle, 0, &(before + 1).to_be_bytes(), false).expect("written");
+                    close(volume, handle);
+                    volume.unlock_all(ino, 5).expect("unlocked");
+                }
+            });
+        }
+    });
+    assert_eq!(read_all(&several.volumes[1], "count"), (3 * COUNTS).to_be_bytes());
+    several.end();
+}
+
+/// A kernel gives the number of an open file that is closed to another at once, and the end of the first may be heard of later.
+#[test]
+fn a_late_release_takes_no_lock_of_another() {
+    let several = Several::new(1);
+    let volume = &several.volumes[0];
+    let ino = volume.make_node(&CALLER, Ino::ROOT, b"f", Kind::File, 0o644, 0).expect("made").ino;
+    let lock = |handle| LockRequest { owner: 9, handle: Handle(handle), pid: 1, first: 0, last: 9, is_exclusive: true };
+    let locks = || volume.store().locks(ino).expect("read").len();
+    assert_eq!(volume.lock(ino, lock(1)).expect("asked"), None);
+    assert_eq!(volume.lock(ino, lock(2)).expect("asked"), None);
+    volume.unlock_released(ino, 9, Handle(1)).expect("asked");
+    assert_eq!(locks(), 1);
+    volume.unlock_released(ino, 9, Handle(2)).expect("asked");
+    assert_eq!(locks(), 0);
+    several.end();
+}
+
+/// Whoever was evicted changes nothing, and what it held is free.
+#[test]
+fn a_volume_whose_session_ended_changes_nothing() {
+    let several = Several::new(2);
+    let [one, other] = &several.volumes[..] else { unreachable!() };
+    let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    let ino = attributes.ino;
+    let lock = |owner| LockRequest { owner, handle: Handle(1), pid: 1, first: 0, last: 9, is_exclusive: true };
+    assert_eq!(one.lock(ino, lock(1)).expect("locked"), None);
+    one.write(handle, 0, b"never seen", false).expect("in memory");
+    assert!(other.lock(ino, lock(2)).expect("asked").is_some());
+    several.kv.evict(one.store().lock_session());
+    until("its lock is free", || other.lock(ino, lock(2)).expect("asked").is_none());
+    let refused = one.flush(handle).expect_err("refused");
+    assert_eq!(refused.errno(), libc::EROFS, "{refused}");
+    let refused = one.make_node(&CALLER, Ino::ROOT, b"d", Kind::Directory, 0o755, 0).expect_err("refused");
+    assert!(matches!(refused, VfsError::Meta(MetaError::Superseded(_))), "{refused}");
+    assert!(one.rename(Ino::ROOT, b"f", Ino::ROOT, b"g", Default::default()).is_err());
+    assert!(one.unlink(Ino::ROOT, b"f").is_err());
+    assert_eq!(read_all(other, "f"), b"");
+    until("the other keeps house", || other.keeps_house());
+    assert_eq!(other.store().openings().expect("read").current().count(), 1);
+    // It goes on.
+    let (_, handle) = open(other, "f", libc::O_RDWR);
+    other.write(handle, 0, b"seen", false).expect("written");
+    close(other, handle);
+    assert_eq!(read_all(other, "f"), b"seen");
+    assert!(one.lookup(Ino::ROOT, b"f").is_ok(), "it still reads");
+}
