@@ -17,6 +17,8 @@ pub mod client;
 pub mod commands;
 pub mod faults;
 pub mod history;
+pub mod linear;
+pub mod many;
 pub mod meddling;
 pub mod metadata;
 pub mod model;

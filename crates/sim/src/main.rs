@@ -37,6 +37,12 @@ enum Arguments {
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
+    /// Run histories of several mounts that change one volume together
+    Many {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+    },
     /// Run one history and print all that happens
     Replay {
         /// The seed
@@ -129,6 +135,14 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 fn main() -> Result<()> {
     match Arguments::parse() {
         Arguments::Run { seeds, faults, brief, jobs } => run_many(seeds, faults, brief, jobs),
+        Arguments::Many { seeds } => {
+            let count = seeds.end - seeds.start;
+            let failed: Vec<_> =
+                seeds.map(|seed| (seed, weft_sim::many::run(seed))).filter(|(_, found)| !found.is_empty()).collect();
+            failed.iter().for_each(|(seed, complaints)| println!("FAILED {seed}: {}", complaints.join("; ")));
+            println!("{count} histories, {} failed", failed.len());
+            if failed.is_empty() { Ok(()) } else { bail!("not as promised") }
+        }
         Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;

@@ -32,7 +32,7 @@ use weft_vfs::node_watcher::NodeWatcher;
 use weft_vfs::open::{Members, start_volume};
 use weft_vfs::{Settings, VfsError, Volume};
 
-const VOLUME: VolumeId = VolumeId(7);
+pub(crate) const VOLUME: VolumeId = VolumeId(7);
 /// How many of a thousand operations of a program have another before them, in the directory of all.
 const MEDDLING_PER_MILLE: u64 = 150;
 /// Of a thousand periods of this length, a slow program does an operation in some.
@@ -96,6 +96,12 @@ pub struct Places {
 }
 
 impl Places {
+    /// None yet; metadata is on this disk.
+    #[must_use]
+    pub fn new(disk: Arc<MetadataDisk>) -> Self {
+        Self { disk, all: Mutex::default() }
+    }
+
     /// A further one.
     pub fn add(&self) -> Arc<Place> {
         let mut places = self.all.lock();
@@ -160,7 +166,7 @@ impl World {
         let plan = Plan::of(is_brief, |end| choices.borrow_mut().next_u64() % end);
         scheduler.tell(|| format!("{plan:?}"));
         let disk = Arc::<MetadataDisk>::default();
-        let places = Arc::new(Places { disk: disk.clone(), all: Mutex::default() });
+        let places = Arc::new(Places::new(disk.clone()));
         (0..plan.places).for_each(|_| drop(places.add()));
         Self {
             scheduler: scheduler.clone(),
@@ -382,7 +388,7 @@ pub fn node_record(number: u32) -> NodeRecord {
     NodeRecord::of(&name, format!("memory:{name}"))
 }
 
-fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {
+pub(crate) fn members(store: &Store, places: &Places, process: ProcessId) -> Result<Members, MetaError> {
     // A place is made before its record is.
     let nodes = store.nodes()?;
     let places = places.all();

@@ -64,7 +64,7 @@ fn what_the_dead_have_noted_goes() {
     let mut holding = Holding::default();
     other.hold(&mut holding, ino).unwrap();
     other.look_at_orphans(&mut holding, |_| true, 10).unwrap();
-    let lock = crate::store::locks::FileLock { session, owner: 1, pid: 1, first: 0, last: 9, is_exclusive: true };
+    let lock = crate::FileLock { session, owner: 1, pid: 1, first: 0, last: 9, is_exclusive: true };
     other.lock(ino, lock).unwrap();
     kv.evict(session);
     let refused = other.unlink(Ino::ROOT, b"nothing", at(5)).and_then(|_| other.hold(&mut holding, ino)).unwrap_err();

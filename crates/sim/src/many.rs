@@ -1,0 +1,531 @@
+//! Several mounts on several machines, over a metadata engine that many share: what programs on them see of names is linearizable, what is
+//! appended is there once, what is counted under a lock is counted, and in the end nothing is left behind. Mounts are killed, and paused
+//! until their session is over.
+
+use crate::ambush::ProcessId;
+use crate::linear::{Call, Model, is_linearizable};
+use crate::metadata::MetadataDisk;
+use crate::scheduler::{Ended, Scheduler, env_of, running};
+use crate::world::{Places, VOLUME, members, node_id, node_record, transfer};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use weft_env::{Clock, Env, Runtime};
+use weft_format::records::{PolicyRecord, Timestamp, VolumeRecord};
+use weft_format::{Ino, PolicyId};
+use weft_meta::engines::MemoryKv;
+use weft_meta::engines::memory::MemoryMember;
+use weft_meta::kv::{Batch, Kv, KvError, Sessions, Snapshot};
+use weft_meta::{RenameFlags, Store};
+use weft_vfs::open::start_volume;
+use weft_vfs::{Caller, Capabilities, LockRequest, Settings, VfsError, Volume};
+
+const MOUNTS: usize = 3;
+const PROGRAMS: usize = 2;
+const OPERATIONS: usize = 24;
+const NAMES: [&[u8]; 3] = [b"a", b"b", b"c"];
+const PLACES: u32 = 6;
+const REQUEST_US_MAX: u64 = 1_500;
+const STEPS_MAX: u64 = 3_000_000;
+/// A mount that is silent is believed gone after this.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// A directory's names, and which file each means.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Names(BTreeMap<usize, u32>);
+
+#[derive(Clone, Copy, Debug)]
+enum NameOperation {
+    Create(usize, u32),
+    Remove(usize),
+    Rename(usize, usize),
+    /// Of a file, whatever names it has.
+    Link(u32, usize),
+    Look(usize),
+}
+
+/// Which file, or an errno.
+type Answer = Result<u32, i32>;
+
+impl Model for Names {
+    type Operation = NameOperation;
+    type Answer = Answer;
+
+    fn apply(&mut self, operation: &NameOperation) -> Answer {
+        let file = |names: &Self, name: usize| names.0.get(&name).copied().ok_or(libc::ENOENT);
+        match *operation {
+            NameOperation::Create(name, new) => match self.0.contains_key(&name) {
+                true => Err(libc::EEXIST),
+                false => {
+                    self.0.insert(name, new);
+                    Ok(new)
+                }
+            },
+            NameOperation::Remove(name) => self.0.remove(&name).map(|_| 0).ok_or(libc::ENOENT),
+            NameOperation::Rename(from, to) => {
+                let moved = file(self, from)?;
+                // Two names of one file stay.
+                if file(self, to) != Ok(moved) {
+                    self.0.remove(&from);
+                    self.0.insert(to, moved);
+                }
+                Ok(0)
+            }
+            NameOperation::Link(file, to) => {
+                // Where both are wrong either may be told.
+                if self.0.contains_key(&to) || !self.0.values().any(|found| *found == file) {
+                    return Err(0);
+                }
+                self.0.insert(to, file);
+                Ok(0)
+            }
+            NameOperation::Look(name) => file(self, name),
+        }
+    }
+}
+
+/// The engine as one process sees it: each request takes its time, there and back.
+struct SlowKv {
+    member: MemoryMember,
+    clock: Arc<dyn Clock>,
+}
+
+impl SlowKv {
+    fn travel(&self) {
+        self.clock.block(Duration::from_micros(running().below(REQUEST_US_MAX)));
+    }
+}
+
+impl Kv for SlowKv {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.travel();
+        let snapshot = self.member.snapshot()?;
+        self.travel();
+        Ok(snapshot)
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        self.travel();
+        let committed = self.member.commit(batch);
+        self.travel();
+        committed
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        self.member.sessions()
+    }
+}
+
+/// What programs did.
+#[derive(Default)]
+struct Told {
+    calls: Vec<Call<NameOperation, Answer>>,
+    /// Records that were appended, and those of which nobody knows.
+    appended: BTreeSet<u32>,
+    maybe_appended: BTreeSet<u32>,
+    counted: u64,
+    maybe_counted: u64,
+}
+
+struct Mount {
+    process: ProcessId,
+    session: i64,
+    volume: Arc<Mutex<Option<Arc<Volume>>>>,
+}
+
+struct Many {
+    scheduler: Rc<Scheduler>,
+    kv: Arc<MemoryKv>,
+    places: Arc<Places>,
+    told: Arc<Mutex<Told>>,
+    next_process: u32,
+    next_token: Arc<AtomicUsize>,
+}
+
+/// Runs one history; what is wrong with it.
+pub fn run(seed: u64) -> Vec<String> {
+    let scheduler = Scheduler::begin(seed, false);
+    let outcome = Many::new(&scheduler).run();
+    let mut complaints = scheduler.take_complaints();
+    complaints.extend(outcome.err());
+    scheduler.end();
+    complaints
+}
+
+impl Many {
+    fn new(scheduler: &Rc<Scheduler>) -> Self {
+        let places = Arc::new(Places::new(Arc::new(MetadataDisk::default())));
+        (0..PLACES).for_each(|_| drop(places.add()));
+        Self {
+            scheduler: scheduler.clone(),
+            kv: Arc::new(MemoryKv::new()),
+            places,
+            told: Arc::default(),
+            next_process: 0,
+            next_token: Arc::new(AtomicUsize::new(1)),
+        }
+    }
+
+    fn wait(&self, what: &str, is_done: impl FnMut() -> bool) -> Result<(), String> {
+        match self.scheduler.run(STEPS_MAX, is_done) {
+            Ended::Done => Ok(()),
+            Ended::Stuck => Err(format!("{what}: nothing goes on: {:?}", self.scheduler.waiting())),
+            Ended::TooLong => Err(format!("{what}: it takes too long: {:?}", self.scheduler.waiting())),
+        }
+    }
+
+    fn idle(&self, time: Duration) {
+        let until = self.scheduler.now() + time;
+        self.scheduler.run(STEPS_MAX, || self.scheduler.now() >= until);
+    }
+
+    fn new_process(&mut self) -> ProcessId {
+        self.next_process += 1;
+        let process = ProcessId(self.next_process);
+        self.scheduler.add_process(process);
+        process
+    }
+
+    /// Runs `body` in a process of its own.
+    fn at_once(
+        &mut self,
+        what: &str,
+        body: impl FnOnce(&Env) -> Result<(), String> + Send + 'static,
+    ) -> Result<(), String> {
+        let process = self.new_process();
+        let (env, _) = env_of(process);
+        let done = Arc::new(Mutex::new(None));
+        let told = done.clone();
+        self.scheduler.start(process, "once", move || *told.lock() = Some(body(&env)));
+        self.wait(what, || done.lock().is_some())?;
+        self.scheduler.kill(process);
+        let done = done.lock().take();
+        done.unwrap_or(Ok(())).map_err(|error| format!("{what}: {error}"))
+    }
+
+    fn run(mut self) -> Result<(), String> {
+        let kv = self.kv.clone();
+        self.at_once("formatting", move |env| format(kv, env))?;
+        let mut mounts: Vec<Mount> = (0..MOUNTS).map(|_| self.mount(PROGRAMS)).collect();
+        for _ in 0..self.scheduler.below(4) {
+            self.idle(Duration::from_millis(self.scheduler.below(400)));
+            let place = self.scheduler.below(MOUNTS as u64) as usize;
+            let gone = &mounts[place];
+            let is_killed = self.scheduler.chance(500);
+            if is_killed {
+                self.scheduler.kill(gone.process);
+            } else {
+                self.scheduler.pause(gone.process, true);
+            }
+            let silent_ms = self.scheduler.below(1000);
+            self.idle(SILENCE + Duration::from_millis(silent_ms));
+            self.kv.evict(gone.session);
+            let now = self.scheduler.steps();
+            // From now on nothing that it had begun is done.
+            self.told.lock().calls.iter_mut().filter(|call| call.ended == u64::MAX).for_each(|call| call.ended = now);
+            if !is_killed {
+                self.idle(Duration::from_secs(1));
+                self.scheduler.pause(gone.process, false);
+                self.idle(Duration::from_secs(5));
+                self.scheduler.kill(gone.process);
+            }
+            mounts[place] = self.mount(PROGRAMS);
+        }
+        self.idle(Duration::from_secs(60));
+        let last = self.mount(0);
+        self.idle(Duration::from_secs(30));
+        self.look(&last)?;
+        for mount in mounts.into_iter().chain([last]) {
+            let (volume, done) = (mount.volume.clone(), Arc::new(Mutex::new(None)));
+            let told = done.clone();
+            self.scheduler.start(mount.process, "unmount", move || {
+                let volume = volume.lock().take();
+                *told.lock() = Some(volume.map_or(Ok(()), |volume| volume.shut_down()));
+            });
+            self.wait("unmounting", || done.lock().is_some())?;
+            if let Some(Err(error)) = done.lock().take() {
+                return Err(format!("unmounting: {error}"));
+            }
+            self.scheduler.kill(mount.process);
+            self.kv.evict(mount.session);
+        }
+        self.check()
+    }
+
+    fn mount(&mut self, programs: usize) -> Mount {
+        let process = self.new_process();
+        let (env, runtime) = env_of(process);
+        let member = self.kv.join();
+        let session = member.own().unwrap_or(0);
+        let mount = Mount { process, session, volume: Arc::default() };
+        let (slot, places, told, tokens) =
+            (mount.volume.clone(), self.places.clone(), self.told.clone(), self.next_token.clone());
+        self.scheduler.start(process, "mount", move || {
+            let kv = SlowKv { member, clock: env.clock.clone() };
+            let volume = match open(kv, &places, process, &env, &runtime) {
+                Ok(volume) => volume,
+                // It was gone for too long meanwhile.
+                Err(VfsError::Meta(weft_meta::MetaError::Superseded(_))) => return,
+                Err(error) => return running().complain(format!("{process:?} cannot mount: {error}")),
+            };
+            *slot.lock() = Some(volume.clone());
+            for _ in 0..programs {
+                let (volume, told, tokens, clock) = (volume.clone(), told.clone(), tokens.clone(), env.clock.clone());
+                running().start(process, "program", move || {
+                    Program { volume, told, tokens, clock, inos: Mutex::default() }.run()
+                });
+            }
+        });
+        mount
+    }
+
+    /// What is there in the end is what programs were told.
+    fn look(&self, mount: &Mount) -> Result<(), String> {
+        let (volume, told, done) = (mount.volume.clone(), self.told.clone(), Arc::new(Mutex::new(None)));
+        let answered = done.clone();
+        self.scheduler.start(mount.process, "look", move || {
+            let volume = volume.lock().clone();
+            *answered.lock() =
+                Some(volume.map_or(Err("the last mount is not up".into()), |volume| look(&volume, &told)));
+        });
+        self.wait("looking", || done.lock().is_some())?;
+        let done = done.lock().take();
+        done.unwrap_or(Ok(()))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let told = self.told.lock();
+        if !is_linearizable(&Names::default(), &told.calls) {
+            return Err(format!("no order of these calls explains them: {:#?}", told.calls));
+        }
+        let store = Store::open(Arc::new(self.kv.fork()), &Env::system()).map_err(|error| error.to_string())?;
+        let report = weft_meta::fsck::check(&store).map_err(|error| error.to_string())?;
+        if !report.is_clean() {
+            return Err(format!("fsck: {report:#?}"));
+        }
+        let orphans = store.orphans(10).map_err(|error| error.to_string())?;
+        let journal = store.journal(None, 10).map_err(|error| error.to_string())?;
+        if !orphans.is_empty() || !journal.is_empty() {
+            return Err(format!("left behind: {orphans:?}, {} pages of the journal", journal.len()));
+        }
+        Ok(())
+    }
+}
+
+fn format(kv: Arc<MemoryKv>, env: &Env) -> Result<(), String> {
+    let record = VolumeRecord { volume: VOLUME, created_ms: 0, default_policy: PolicyId(0) };
+    let policy = PolicyRecord::of("rs:2+1", None);
+    let told = |error: weft_meta::MetaError| error.to_string();
+    let store = Store::format(kv, &record, &policy, Timestamp::default(), env).map_err(told)?;
+    (0..PLACES).try_for_each(|number| store.add_node(node_id(number), &node_record(number))).map_err(told)?;
+    for name in ["log", "count"] {
+        let new = weft_meta::NewInode {
+            kind: weft_format::records::Kind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            symlink_target: Vec::new(),
+        };
+        store.create(Ino::ROOT, name.as_bytes(), &new, Timestamp::default()).map_err(told)?;
+    }
+    Ok(())
+}
+
+fn open(
+    kv: SlowKv,
+    places: &Arc<Places>,
+    process: ProcessId,
+    env: &Env,
+    runtime: &Runtime,
+) -> Result<Arc<Volume>, VfsError> {
+    let store = Store::open(Arc::new(kv), env)?.as_member()?;
+    let transfer = transfer(&store, places, process, runtime)?;
+    let places = places.clone();
+    let open_nodes = Box::new(move |store: &Store| members(store, &places, process));
+    start_volume(store, transfer, open_nodes, Settings { dirty_bytes: 16 << 20, ..Settings::default() })
+}
+
+struct Program {
+    volume: Arc<Volume>,
+    told: Arc<Mutex<Told>>,
+    tokens: Arc<AtomicUsize>,
+    clock: Arc<dyn Clock>,
+    /// Of files that were found.
+    inos: Mutex<BTreeMap<u32, Ino>>,
+}
+
+impl Program {
+    fn run(&self) {
+        for _ in 0..OPERATIONS {
+            let below = |end: usize| running().below(end as u64) as usize;
+            self.clock.block(Duration::from_micros(running().below(20_000)));
+            let (one, other) = (below(NAMES.len()), below(NAMES.len()));
+            let token = self.tokens.fetch_add(1, Ordering::Relaxed) as u32;
+            match below(12) {
+                0..=2 => drop(self.name(NameOperation::Create(one, token))),
+                3 => drop(self.name(NameOperation::Remove(one))),
+                4 | 5 if one != other => drop(self.name(NameOperation::Rename(one, other))),
+                6 => self.link(one, other),
+                7 | 8 => drop(self.name(NameOperation::Look(one))),
+                9 => self.append(token),
+                _ => self.count(),
+            }
+        }
+    }
+
+    fn name(&self, operation: NameOperation) -> Option<Answer> {
+        let place = {
+            let mut told = self.told.lock();
+            told.calls.push(Call { began: running().steps(), ended: u64::MAX, operation, answer: None });
+            told.calls.len() - 1
+        };
+        let answer = match self.ask(operation) {
+            Ok(file) => Ok(file),
+            Err(error) if matches!(error.errno(), libc::ENOENT | libc::EEXIST) => match operation {
+                NameOperation::Link(..) => Err(0),
+                _ => Err(error.errno()),
+            },
+            // Its session is over, perhaps.
+            Err(_) => return None,
+        };
+        let mut told = self.told.lock();
+        (told.calls[place].answer, told.calls[place].ended) = (Some(answer), running().steps());
+        Some(answer)
+    }
+
+    fn ask(&self, operation: NameOperation) -> Result<u32, VfsError> {
+        let volume = &self.volume;
+        match operation {
+            NameOperation::Create(name, token) => {
+                let caller = Caller { uid: token, gid: 0, groups: Vec::new(), capabilities: Capabilities::empty() };
+                let (attributes, handle) = volume.create(&caller, Ino::ROOT, NAMES[name], 0o644, libc::O_EXCL)?;
+                volume.release(handle);
+                volume.forget(attributes.ino, 1);
+                Ok(token)
+            }
+            NameOperation::Remove(name) => volume.unlink(Ino::ROOT, NAMES[name]).map(|()| 0),
+            NameOperation::Rename(from, to) => {
+                volume.rename(Ino::ROOT, NAMES[from], Ino::ROOT, NAMES[to], RenameFlags::default()).map(|()| 0)
+            }
+            NameOperation::Link(file, to) => {
+                let ino = self.inos.lock().get(&file).copied().unwrap_or(Ino::ROOT);
+                let linked = volume.link(ino, Ino::ROOT, NAMES[to])?;
+                volume.forget(linked.ino, 1);
+                Ok(0)
+            }
+            NameOperation::Look(name) => {
+                let attributes = volume.lookup(Ino::ROOT, NAMES[name])?;
+                volume.forget(attributes.ino, 1);
+                self.inos.lock().insert(attributes.uid, attributes.ino);
+                Ok(attributes.uid)
+            }
+        }
+    }
+
+    /// A name is looked up, and then what it meant gets another: the first may mean something else by then.
+    fn link(&self, from: usize, to: usize) {
+        if let Some(Ok(file)) = self.name(NameOperation::Look(from)) {
+            self.name(NameOperation::Link(file, to));
+        }
+    }
+
+    fn append(&self, token: u32) {
+        self.told.lock().maybe_appended.insert(token);
+        let append = || {
+            let ino = self.volume.lookup(Ino::ROOT, b"log")?.ino;
+            let handle = self.volume.open(ino, libc::O_WRONLY | libc::O_APPEND)?;
+            let done = self.volume.append(handle, &token.to_be_bytes(), false);
+            self.volume.release(handle);
+            self.volume.forget(ino, 1);
+            done
+        };
+        if append().is_ok() {
+            let mut told = self.told.lock();
+            told.maybe_appended.remove(&token);
+            told.appended.insert(token);
+        }
+    }
+
+    fn count(&self) {
+        let count = || {
+            let ino = self.volume.lookup(Ino::ROOT, b"count")?.ino;
+            let handle = self.volume.open(ino, libc::O_RDWR)?;
+            let wanted = LockRequest { owner: handle.0, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: true };
+            while self.volume.lock(ino, wanted)?.is_some() {
+                self.clock.block(Duration::from_millis(3));
+            }
+            self.told.lock().maybe_counted += 1;
+            let before = number(&self.volume.read(handle, 0, 8)?);
+            self.volume.write(handle, 0, &(before + 1).to_be_bytes(), false)?;
+            self.volume.flush(handle)?;
+            self.volume.release(handle);
+            self.volume.unlock_all(ino, handle.0)?;
+            self.volume.forget(ino, 1);
+            Ok::<(), VfsError>(())
+        };
+        if count().is_ok() {
+            let mut told = self.told.lock();
+            told.maybe_counted -= 1;
+            told.counted += 1;
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_be_bytes)
+}
+
+fn look(volume: &Volume, told: &Mutex<Told>) -> Result<(), String> {
+    let read = |name: &[u8]| {
+        let ino = volume.lookup(Ino::ROOT, name)?.ino;
+        let handle = volume.open(ino, libc::O_RDONLY)?;
+        let bytes = volume.read(handle, 0, 1 << 20)?;
+        volume.release(handle);
+        Ok::<_, VfsError>(bytes)
+    };
+    let failed = |error: VfsError| format!("the last look: {error}");
+    let (log, count) = (read(b"log").map_err(failed)?, number(&read(b"count").map_err(failed)?));
+    let mut told = told.lock();
+    let records: Vec<u32> = log.chunks(4).map(|record| record.try_into().map_or(0, u32::from_be_bytes)).collect();
+    let once: BTreeSet<u32> = records.iter().copied().collect();
+    if once.len() != records.len() {
+        return Err(format!("a record was appended twice: {records:?}"));
+    }
+    let (lost, strange): (Vec<_>, Vec<_>) = (
+        told.appended.difference(&once).collect(),
+        once.iter().filter(|record| !told.appended.contains(record) && !told.maybe_appended.contains(record)).collect(),
+    );
+    if !lost.is_empty() || !strange.is_empty() {
+        return Err(format!("appended and lost: {lost:?}; there, and never appended: {strange:?}"));
+    }
+    if !(told.counted..=told.counted + told.maybe_counted).contains(&count) {
+        return Err(format!("{} were counted and {} perhaps, and {count} are", told.counted, told.maybe_counted));
+    }
+    for name in 0..NAMES.len() {
+        let began = running().steps();
+        let found = volume.lookup(Ino::ROOT, NAMES[name]).map(|found| found.uid).map_err(|error| error.errno());
+        let (operation, ended) = (NameOperation::Look(name), running().steps());
+        told.calls.push(Call { began, ended, operation, answer: Some(found) });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    /// A short run; `weft-sim many` has the long ones.
+    #[test]
+    fn several_mounts_are_one_volume() {
+        for seed in 0..40 {
+            let complaints = super::run(seed);
+            assert!(complaints.is_empty(), "seed {seed}: {complaints:#?}");
+        }
+    }
+}
