@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Three machines, one volume: what happens to programs when a mount, a daemon and the database's primary die, each in turn.
+#
+#   lab/many_mounts.sh [--seconds N]
+#
+# Machines a, b and c are network namespaces on one bridge, each with its own host name, two daemons and a mount. The metadata is on
+# PostgreSQL: the primary on a, a synchronous standby on b. Programs on all three write files, append to one log and count in one file under a
+# lock, and note outside of the volume what was acknowledged. After N seconds (10) a daemon on c is killed, then the mount of c, then the
+# primary, and the standby is promoted; each time the longest pause of any program that goes on is told. In the end everything that was
+# acknowledged is read on every mount that is left, and the volume is checked.
+#
+# Needs root, ip, python3, fuse3 and postgresql. WEFT=PROGRAM takes a build that is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=10
+[ "${1:-}" = "--seconds" ] && seconds="$2"
+[ "$(id -u)" = 0 ] || { echo "lab/many_mounts.sh needs root: it makes network namespaces" >&2; exit 1; }
+postgres_bin="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)"
+for program in ip python3 fusermount3 "$postgres_bin/initdb"; do
+    command -v "$program" >/dev/null || { echo "lab/many_mounts.sh needs $program: apt-get install iproute2 python3 fuse3 postgresql" >&2; exit 1; }
+done
+weft="${WEFT:-}"
+[ -n "$weft" ] || { cargo build --release --locked; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
+weft="$(realpath "$weft")"
+
+tag="weft$$"
+work="$(mktemp -d /var/tmp/weft-many-XXXXXX)"
+chmod 755 "$work"
+machines=(a b c)
+pids=()
+finish() {
+    set +e
+    touch "$work/stop"
+    # A mount that hangs would keep its namespace: it is cut off first.
+    for machine in "${machines[@]}"; do timeout 20 "$weft" umount --force "$work/$machine/mnt" >/dev/null 2>&1; done
+    for machine in "${machines[@]}"; do
+        local inside
+        inside="$(timeout 5 ip netns pids "$tag$machine" 2>/dev/null)"
+        [ -n "$inside" ] && kill -9 $inside 2>/dev/null
+        timeout 5 umount -l "$work/$machine/mnt" 2>/dev/null
+        timeout 5 ip netns del "$tag$machine" 2>/dev/null
+    done
+    timeout 5 ip link del "$tag" 2>/dev/null
+    [ -n "${KEEP:-}" ] || rm -rf "$work"
+}
+trap finish EXIT
+
+on() { # MACHINE COMMAND...: on that machine
+    local machine="$1"
+    shift
+    # Not by `ip netns exec`: that would give it mounts of its own.
+    nsenter --net="/run/netns/$tag$machine" unshare --uts sh -c "hostname $machine && exec \"\$@\"" sh "$@"
+}
+as_postgres() { # MACHINE COMMAND...: as its user
+    local machine="$1"
+    shift
+    on "$machine" setpriv --reuid=postgres --regid=postgres --clear-groups "$@"
+}
+
+ip link add "$tag" type bridge
+ip link set "$tag" up
+number=1
+for machine in "${machines[@]}"; do
+    ip netns add "$tag$machine"
+    ip link add "$tag$machine" type veth peer name eth0 netns "$tag$machine"
+    ip link set "$tag$machine" master "$tag" up
+    ip -n "$tag$machine" addr add "10.77.0.$number/24" dev eth0
+    ip -n "$tag$machine" link set eth0 up
+    ip -n "$tag$machine" link set lo up
+    mkdir -p "$work/$machine"/{mnt,postgres,disk1,disk2}
+    chown postgres "$work/$machine/postgres"
+    number=$((number + 1))
+done
+
+server() { # MACHINE ADDRESS: the server whose data is there
+    as_postgres "$1" "$postgres_bin/pg_ctl" -D "$work/$1/postgres/data" -l "$work/$1/postgres/log" -w start \
+        -o "-p 5432 -k $work/$1/postgres -c listen_addresses=$2 -c max_connections=200" >/dev/null
+}
+psql_at() { # ADDRESS SQL
+    on c "$postgres_bin/psql" -h "$1" -U weft -d postgres -qtAc "$2"
+}
+as_postgres a "$postgres_bin/initdb" -D "$work/a/postgres/data" -A trust -U weft >/dev/null
+printf 'host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n' >>"$work/a/postgres/data/pg_hba.conf"
+server a 10.77.0.1
+as_postgres b "$postgres_bin/pg_basebackup" -h 10.77.0.1 -U weft -D "$work/b/postgres/data" -R -X stream -c fast
+server b 10.77.0.2
+psql_at 10.77.0.1 "ALTER SYSTEM SET synchronous_standby_names = '*'"
+psql_at 10.77.0.1 "SELECT pg_reload_conf()" >/dev/null
+psql_at 10.77.0.1 "CREATE DATABASE weft"
+
+meta="postgres://weft@10.77.0.1,10.77.0.2/weft?sslmode=disable"
+on a "$weft" format --policy rs:4+2 "$meta" >/dev/null
+number=1
+for machine in "${machines[@]}"; do
+    for disk in 1 2; do
+        key="$work/$machine/key$disk"
+        on "$machine" "$weft" node serve "$work/$machine/disk$disk" --listen "10.77.0.$number:760$disk" --key "$key" --plain \
+            >"$work/$machine/daemon$disk.log" 2>&1 &
+        pids+=($!)
+        for _ in $(seq 100); do [ -s "$key" ] && grep -q . "$work/$machine/daemon$disk.log" && break; sleep 0.1; done
+        on a "$weft" node add "$meta" "$machine$disk" "weft://10.77.0.$number:760$disk" --key "$key" >/dev/null
+    done
+    number=$((number + 1))
+done
+for machine in "${machines[@]}"; do
+    XDG_STATE_HOME="$work/$machine" on "$machine" "$weft" mount -d --shared "$meta" "$work/$machine/mnt"
+done
+echo "three machines, six daemons, three mounts"
+
+cat >"$work/load.py" <<'PYTHON'
+import fcntl, os, sys, time
+machine, mnt, stop, notes = sys.argv[1:5]
+longest, count, began = 0.0, 0, time.monotonic()
+with open(notes, "w", buffering=1) as told, open(notes + ".pause", "w", buffering=1) as pauses:
+    number = 0
+    while not os.path.exists(stop):
+        step = time.monotonic()
+        number += 1
+        content = f"{machine} {number}\n" * (1 + number % 300)
+        with open(f"{mnt}/{machine}/f{number}", "w") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        told.write(f"file {number} {len(content)}\n")
+        with open(f"{mnt}/log", "a") as log:
+            log.write(f"{machine} {number}\n")
+        told.write(f"log {number}\n")
+        with open(f"{mnt}/count", "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            before = int(file.read() or 0)
+            file.seek(0)
+            file.write(f"{before + 1}")
+            file.flush()
+            os.fsync(file.fileno())
+        told.write("count\n")
+        pauses.write(f"{step - began:.2f} {time.monotonic() - step:.3f}\n")
+PYTHON
+on a mkdir "$work/a/mnt/a" "$work/a/mnt/b" "$work/a/mnt/c"
+on a sh -c "echo 0 > '$work/a/mnt/count'"
+sleep 1.5
+declare -A program
+for machine in "${machines[@]}"; do
+    on "$machine" python3 "$work/load.py" "$machine" "$work/$machine/mnt" "$work/stop" "$work/$machine.notes" 2>"$work/$machine.errors" &
+    program[$machine]=$!
+done
+
+longest() { # MACHINE...: the longest pause so far, and begin again
+    for machine in "$@"; do cat "$work/$machine.notes.pause"; done | sort -k2 -n | tail -1 | cut -d' ' -f2
+    for machine in "$@"; do : >"$work/$machine.notes.pause"; done
+}
+sleep "$seconds"
+echo "all is well: the longest step of a program took $(longest a b c) s"
+pkill -9 -f "node serve $work/c/disk1"
+sleep "$seconds"
+echo "a daemon of c was killed: the longest step took $(longest a b c) s"
+mount_of() { # MACHINE: its process
+    on a "$weft" session list --json "$meta" |
+        python3 -c 'import json, sys; print(*[s["process"] for s in json.load(sys.stdin) if s["mountpoint"] == sys.argv[1]])' "$work/$1/mnt"
+}
+kill -9 "$(mount_of c)"
+killed="$(date +%s.%N)"
+# Its program may have had the lock of the count: others wait until the session of its mount is over.
+while [ -n "$(mount_of c)" ]; do sleep 0.5; done
+echo "the mount of c was killed: its session was over after $(python3 -c "import time; print(f'{time.time() - $killed:.0f}')") s"
+sleep "$seconds"
+echo "    and the longest step of the others took $(longest a b) s"
+kill -9 "$(head -1 "$work/a/postgres/data/postmaster.pid")"
+sleep 2
+psql_at 10.77.0.2 "ALTER SYSTEM RESET synchronous_standby_names"
+psql_at 10.77.0.2 "SELECT pg_reload_conf()" >/dev/null
+psql_at 10.77.0.2 "SELECT pg_promote(true, 60)" >/dev/null
+sleep "$seconds"
+echo "the primary was killed, and the standby promoted after 2 s: the longest step took $(longest a b) s"
+touch "$work/stop"
+for machine in a b; do wait "${program[$machine]}" || { echo "the program on $machine was told of an error:"; cat "$work/$machine.errors"; exit 1; }; done
+wait "${program[c]}" || true
+
+cat >"$work/check.py" <<'PYTHON'
+import os, sys
+mnt, work = sys.argv[1:3]
+files = counted = 0
+log = open(f"{mnt}/log").read().splitlines()
+assert len(log) == len(set(log)), "a line was appended twice"
+log = set(log)
+for machine in "abc":
+    lines = open(f"{work}/{machine}.notes").read().splitlines()
+    for words in map(str.split, lines):
+        if words[0] == "file":
+            number = int(words[1])
+            expected = f"{machine} {number}\n" * (1 + number % 300)
+            assert open(f"{mnt}/{machine}/f{number}").read() == expected, f"{machine} {number}"
+            files += 1
+        elif words[0] == "log":
+            assert f"{machine} {words[1]}" in log, f"line {machine} {words[1]}"
+        else:
+            counted += 1
+count = int(open(f"{mnt}/count").read())
+# One step of the program on c may have been done and not noted.
+assert counted <= count <= counted + 1, f"{count} of {counted}"
+print(f"{files} files, {len(log)} lines and a count of {count} are there as they were acknowledged")
+PYTHON
+sleep 1.5
+for machine in a b; do echo "on $machine: $(on "$machine" python3 "$work/check.py" "$work/$machine/mnt" "$work")"; done
+for machine in a b; do XDG_STATE_HOME="$work/$machine" on "$machine" "$weft" umount "$work/$machine/mnt"; done
+on b "$weft" fsck "$meta"
+on b "$weft" repair "$meta" | tail -1
