@@ -75,8 +75,10 @@ impl Volume {
             VfsError::Meta(MetaError::NotFound) if self.is_shared() => VfsError::Stale,
             error => error,
         })?;
+        // Not locked any more when it is closed.
+        let nlink = file.lock().nlink;
         if self.is_shared()
-            && let Err(error) = self.hold_nameless(ino, file.lock().nlink)
+            && let Err(error) = self.hold_nameless(ino, nlink)
         {
             self.reclaim_if(self.files.close(ino));
             return Err(error);
@@ -292,7 +294,10 @@ impl Volume {
     pub fn release(&self, handle: Handle) {
         let Some(open) = self.open_files.lock().remove(&handle.0) else { return };
         let was_replaced = std::mem::take(&mut open.file.lock().replaced);
-        if was_replaced && let Err(error) = self.write_back.make_recoverable(&open.file) {
+        // A mapping may have changed it since it was closed.
+        if (was_replaced || self.is_shared())
+            && let Err(error) = self.write_back.make_recoverable(&open.file)
+        {
             tracing::error!(ino = %open.file.ino, "{error}");
         }
         self.reclaim_if(self.files.close(open.file.ino));

@@ -17,8 +17,6 @@ use weft_meta::{CopiedPage, Holding, JournalPage, MetaError, Store};
 use weft_transfer::WriteRequest;
 
 const ROUND: Duration = Duration::from_millis(500);
-/// Inodes without a name that are looked at in one round.
-const ORPHANS_AT_ONCE: usize = 4096;
 /// What is journaled is looked at once in so many rounds; a page that is the same twice goes to a segment.
 const JOURNAL_EVERY: u32 = 8;
 /// Pages read at once.
@@ -70,6 +68,8 @@ struct Rounds {
     waiting: Waiting,
     /// What was journaled when it was looked at last.
     journaled: HashMap<(Ino, u64), JournalPage>,
+    /// After which page it is looked at next: there was too much for one round.
+    next_page: Option<(Ino, u64)>,
 }
 
 /// Ends with the volume.
@@ -81,7 +81,10 @@ pub(crate) fn keep(volume: &Weak<Volume>, clock: &dyn Clock) {
         if volume.compaction.is_stopping() {
             return;
         }
+        volume.unlock_again();
         if let Err(error) = volume.house_round(&mut rounds) {
+            // Whether it still is the one that keeps house it learns with the next round.
+            volume.house.keeps.store(false, Ordering::Release);
             tracing::debug!("a round of the house was not finished: {error}");
         }
     }
@@ -95,7 +98,7 @@ impl Volume {
 
     fn house_round(&self, rounds: &mut Rounds) -> Result<(), VfsError> {
         let is_open = |ino| self.files.is_open(ino);
-        let orphans = self.store.look_at_orphans(&mut self.house.holding.lock(), is_open, ORPHANS_AT_ONCE)?;
+        let orphans = self.store.look_at_orphans(&mut self.house.holding.lock(), is_open)?;
         let keeps = self.store.keeps_house()?;
         self.house.keeps.store(keeps, Ordering::Release);
         if !keeps {
@@ -112,25 +115,33 @@ impl Volume {
                     Verdict::Remove(unused) => Some(unused),
                     _ => None,
                 });
-            self.reclaim_all(&unused.collect::<Vec<Removable>>())?;
+            let unused: Vec<Removable> = unused.collect();
+            // One that fails keeps no other from being reclaimed.
+            if self.reclaim_all(&unused).is_err() {
+                for unused in unused {
+                    if let Err(error) = self.reclaim_all(&[unused]) {
+                        tracing::error!(inode = ?unused.item(), "could not be reclaimed: {error}");
+                    }
+                }
+            }
         }
-        if rounds.count.is_multiple_of(JOURNAL_EVERY) {
-            self.settle_journal(&mut rounds.journaled)?;
+        if rounds.count.is_multiple_of(JOURNAL_EVERY) || rounds.next_page.is_some() {
+            self.settle_journal(rounds)?;
         }
         Ok(())
     }
 
     /// Moves to segments what is journaled and did not change since it was looked at last.
-    fn settle_journal(&self, before: &mut HashMap<(Ino, u64), JournalPage>) -> Result<(), VfsError> {
-        let (mut after, mut pages) = (None, Vec::new());
+    fn settle_journal(&self, rounds: &mut Rounds) -> Result<(), VfsError> {
+        let Rounds { journaled: before, next_page: after, .. } = rounds;
+        let mut pages = Vec::new();
         loop {
-            let page = self.store.journal(after, JOURNAL_PAGES)?;
-            let last = page.last().filter(|_| page.len() == JOURNAL_PAGES).map(|(ino, page)| (*ino, page.page));
+            let page = self.store.journal(*after, JOURNAL_PAGES)?;
+            *after = page.last().filter(|_| page.len() == JOURNAL_PAGES).map(|(ino, page)| (*ino, page.page));
             pages.extend(page);
-            if last.is_none() || pages.len() >= JOURNAL_PAGES_MAX {
+            if after.is_none() || pages.len() >= JOURNAL_PAGES_MAX {
                 break;
             }
-            after = last;
         }
         let is_full = pages.len() >= JOURNAL_PAGES_MAX;
         let (settled, fresh): (Vec<_>, Vec<_>) = pages

@@ -34,20 +34,24 @@ type Owners = Arc<Mutex<HashMap<u64, Handle>>>;
 
 /// Who asked for locks through this process: others need not be asked about when a file is closed.
 #[derive(Default)]
-pub(crate) struct Lockers(Mutex<HashMap<Ino, Owners>>);
+pub(crate) struct Lockers {
+    files: Mutex<HashMap<Ino, Owners>>,
+    /// What could not be unlocked, because the engine was away: nobody else asks for it again.
+    left: Mutex<Vec<(Ino, u64, Handle)>>,
+}
 
 impl Lockers {
     fn of(&self, ino: Ino) -> Owners {
-        self.0.lock().entry(ino).or_default().clone()
+        self.files.lock().entry(ino).or_default().clone()
     }
 
     fn known(&self, ino: Ino) -> Option<Owners> {
-        self.0.lock().get(&ino).cloned()
+        self.files.lock().get(&ino).cloned()
     }
 
     /// Nobody asks for locks of the file any more.
     fn forget_unused(&self, ino: Ino) {
-        let mut files = self.0.lock();
+        let mut files = self.files.lock();
         // Whoever is about to use it has it, too.
         let is_unused = |owners: &Owners| Arc::strong_count(owners) == 1 && owners.lock().is_empty();
         if files.get(&ino).is_some_and(is_unused) {
@@ -71,9 +75,15 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be changed; the file has too many locks.
     pub fn lock(&self, ino: Ino, wanted: LockRequest) -> Result<Option<FileLock>, VfsError> {
+        if self.is_ending() {
+            return Err(VfsError::ShuttingDown);
+        }
         let owners = self.lockers.of(ino);
         let mut owners = owners.lock();
-        owners.insert(wanted.owner, wanted.handle);
+        if owners.insert(wanted.owner, wanted.handle).is_some() && !wanted.is_exclusive {
+            // It may share what it had alone: others see what was written.
+            self.commit_before_unlock(ino)?;
+        }
         let obstacle = self.store.lock(ino, self.file_lock(wanted))?;
         if obstacle.is_none()
             && let Some(file) = self.files.peek(ino)
@@ -97,9 +107,9 @@ impl Volume {
         let Some(owners) = self.lockers.known(ino) else { return Ok(()) };
         let owners = owners.lock();
         if owners.contains_key(&part.owner) {
-            let committed = self.commit_before_unlock(ino);
+            // What cannot be committed must not come over what others write under their locks: then it stays locked.
+            self.commit_before_unlock(ino)?;
             self.store.unlock(ino, &self.file_lock(part))?;
-            return committed;
         }
         Ok(())
     }
@@ -124,15 +134,33 @@ impl Volume {
         let Some(known) = self.lockers.known(ino) else { return Ok(()) };
         let mut owners = known.lock();
         let Some(handle) = owners.get(&owner).copied().filter(|handle| is_over(*handle)) else { return Ok(()) };
-        // Unlocked it is either way.
+        // Unlocked it is either way: what cannot be committed is given up.
         let committed = self.commit_before_unlock(ino);
+        if committed.is_err()
+            && let Some(file) = self.files.peek(ino)
+        {
+            self.write_back.give_up(&file);
+        }
         let all = LockRequest { owner, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: false };
-        self.store.unlock(ino, &self.file_lock(all))?;
+        if let Err(error) = self.store.unlock(ino, &self.file_lock(all)) {
+            self.lockers.left.lock().push((ino, owner, handle));
+            return Err(error.into());
+        }
         owners.remove(&owner);
         drop(owners);
         drop(known);
         self.lockers.forget_unused(ino);
         committed
+    }
+
+    /// What could not be unlocked is tried again.
+    pub(crate) fn unlock_again(&self) {
+        let left = std::mem::take(&mut *self.lockers.left.lock());
+        for (ino, owner, handle) in left {
+            if let Err(error) = self.unlock_released(ino, owner, handle) {
+                tracing::debug!(%ino, "it stays locked: {error}");
+            }
+        }
     }
 
     fn file_lock(&self, request: LockRequest) -> FileLock {

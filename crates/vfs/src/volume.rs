@@ -143,6 +143,11 @@ impl Volume {
         self.store.is_shared()
     }
 
+    /// It is about to end, or has.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.compaction.is_stopping()
+    }
+
     /// `ino` lost its last name. Where several processes change the volume, one of them finds it.
     pub(crate) fn orphaned(&self, ino: Ino) {
         if !self.is_shared() {

@@ -313,6 +313,9 @@ impl WriteBack {
         // Before those are told who wait for it: whoever notes then what is settled counts it.
         drop(upload.may_be_committed);
         if let Err(error) = committed {
+            if let VfsError::Meta(MetaError::Superseded(why)) = &error {
+                self.store.halt(why);
+            }
             let error = self.note_trouble(upload.segment, error);
             for (file, state) in files.iter().zip(&mut states) {
                 self.note_failed_change(file.ino, state);
@@ -370,7 +373,10 @@ impl WriteBack {
         } else {
             if let Err(error) = self.store.commit_files(&[(segment, receipt.record.clone())], &commits, self.now()) {
                 // Metadata without room refuses each attempt, and every attempt would leave a segment on the nodes.
-                let is_refused = matches!(error, MetaError::Engine(KvError::Full { .. } | KvError::Conflict));
+                let is_refused = matches!(
+                    error,
+                    MetaError::Superseded(_) | MetaError::Engine(KvError::Full { .. } | KvError::Conflict)
+                );
                 if is_refused && matches!(self.store.segment(segment), Ok(None)) {
                     self.withdraw(segment, receipt);
                 }
@@ -509,7 +515,18 @@ impl WriteBack {
     pub fn close(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
         let is_due = self.store.is_shared() || self.is_in_doubt(&file.lock())?;
         let recoverable = if is_due { self.make_recoverable(file) } else { Ok(()) };
+        if recoverable.is_err() && self.store.is_shared() {
+            self.give_up(file);
+        }
         recoverable.and(file.lock().failures.tell(told))
+    }
+
+    /// What could not be committed of a file that others change, too, is lost: later it would lie over what they write meanwhile.
+    pub fn give_up(&self, file: &Arc<File>) {
+        let mut state = file.lock();
+        self.change(&mut state, |buffer| buffer.discard(0..u64::MAX));
+        state.unsaved = false;
+        self.note_clean(file, &mut state);
     }
 
     /// The files, and their bytes, that are durable nowhere.
@@ -565,6 +582,10 @@ impl WriteBack {
     /// Uploads what has waited long enough; `everything`: also what has not. A failure keeps no other file from being
     /// uploaded; the first is returned.
     pub fn upload_aged(&self, everything: bool) -> Result<(), VfsError> {
+        // Where nothing may be changed any more nodes would be filled for nothing.
+        if self.store.halted().is_some() && !everything {
+            return Ok(());
+        }
         let files = self.dirty_files();
         let crowded = everything
             || files.len() >= DIRTY_FILES_MAX

@@ -163,6 +163,14 @@ fn give_xattr(reply: ReplyXattr, room_bytes: u32, answer: Answer<Vec<u8>>) {
     }
 }
 
+/// Answers a request for a lock, on a thread that may wait: what another mount wrote under its lock is not what the kernel has kept.
+fn give_locked(kernel: &KernelCache, node: INodeNo, reply: ReplyEmpty, answer: Answer<()>) {
+    if answer.is_ok() {
+        kernel.forget_bytes(node, 0..i64::MAX as u64);
+    }
+    reply.give(answer);
+}
+
 impl Adapter {
     /// `keep_beside_mounts`: how long the kernel may answer by itself where other mounts change the volume, too.
     pub(super) fn new(
@@ -221,18 +229,6 @@ impl Adapter {
                 reply.give(answer);
                 kernel.forget_bytes(node, range);
             }
-        });
-    }
-
-    /// Answers a request for a lock, on a thread that may wait: what another mount wrote under its lock is not what the kernel has kept.
-    fn give_locked(&self, node: INodeNo, reply: ReplyEmpty, wait: impl FnOnce() -> Answer<()> + Send + 'static) {
-        let kernel = self.kernel.clone();
-        self.volume.runtime().spawn_blocking(move || {
-            let answer = wait();
-            if answer.is_ok() {
-                kernel.forget_bytes(node, 0..i64::MAX as u64);
-            }
-            reply.give(answer);
         });
     }
 
@@ -469,6 +465,10 @@ impl fuser::Filesystem for Adapter {
             if opened.is_ok() && translate::counts_as_read(flags.0) {
                 self.note_access(node);
             }
+            if self.others == Others::Mounts {
+                // The kernel would read no further than the size that it knows.
+                self.kernel.forget_attributes(node);
+            }
             reply.give(opened.map(|handle| self.opened(handle, flags.0)));
         });
     }
@@ -508,8 +508,8 @@ impl fuser::Filesystem for Adapter {
                 let answer = self.volume.append(translate::handle(handle), data, clear_suid);
                 // Where the bytes are now the kernel does not know.
                 self.kernel.forget_attributes(node);
-                let answer = answer.map_err(refused(RequestKind::Write));
-                return self.give_direct(node, 0..i64::MAX as u64, true, reply, answer);
+                let (answer, is_direct) = (answer.map_err(refused(RequestKind::Write)), translate::is_direct(handle));
+                return self.give_direct(node, 0..i64::MAX as u64, is_direct, reply, answer);
             }
             let answer = self.volume.write(translate::handle(handle), offset, data, clear_suid);
             let answer = answer.map_err(refused(RequestKind::Write));
@@ -582,15 +582,24 @@ impl fuser::Filesystem for Adapter {
                 return reply.give(self.volume.unlock(ino(node), part).map_err(refused));
             };
             match self.volume.lock(ino(node), wanted) {
-                Ok(None) => self.give_locked(node, reply, || Ok(())),
+                Ok(None) => {
+                    let kernel = self.kernel.clone();
+                    self.volume.runtime().spawn_blocking(move || give_locked(&kernel, node, reply, Ok(())));
+                }
                 Ok(Some(_)) if sleep => {
-                    let (volume, thread) = (self.volume.clone(), request.pid());
-                    self.give_locked(node, reply, move || {
-                        locks::wait(&volume, ino(node), wanted, thread).map_err(|error| match error {
+                    let (kernel, volume, thread) = (self.kernel.clone(), self.volume.clone(), request.pid());
+                    let wait = move || {
+                        let given = locks::wait(&volume, ino(node), wanted, thread).map_err(|error| match error {
                             Some(error) => refused(error),
                             None => Errno::EINTR,
-                        })
-                    });
+                        });
+                        give_locked(&kernel, node, reply, given);
+                    };
+                    // A thread of its own: those that move data must not all wait for whoever has the lock, who needs them. Without one
+                    // the request is answered by EIO, as its reply is dropped.
+                    if let Err(error) = self.volume.store().env().spawner.thread("weft-lock", Box::new(wait)) {
+                        tracing::warn!("nobody can wait for a lock: {error}");
+                    }
                 }
                 Ok(Some(_)) => reply.error(Errno::EAGAIN),
                 Err(error) => reply.error(refused(error)),

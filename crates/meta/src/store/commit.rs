@@ -254,7 +254,7 @@ fn commit_file(
         attributes.size = size;
     }
     let done = place_all(txn, segments, (file, size), attributes, cursor, changes)?
-        && journal_all(txn, (file, size), cursor, changes)?;
+        && journal_all(txn, (file, size), attributes, cursor, changes)?;
     if done {
         attributes.size = size;
     }
@@ -304,6 +304,7 @@ fn place_all(
 fn journal_all(
     txn: &mut Txn<'_>,
     (file, size): (&FileCommit, u64),
+    attributes: &mut Attributes,
     cursor: &mut Cursor,
     changes: &Changes,
 ) -> Result<bool, MetaError> {
@@ -323,6 +324,11 @@ fn journal_all(
         }
         let key = Key::Journal(file.ino, page.page);
         let page = page_within(page.clone(), size);
+        // What goes to a segment meanwhile must be within the file.
+        let end = page.ranges.last().map_or(0, |(start, bytes)| u64::from(*start) + bytes.len() as u64);
+        if end > 0 {
+            attributes.size = attributes.size.max(page.page * values::PAGE_BYTES + end);
+        }
         let page = if file.is_shared { txn.lay_over(file.ino, &page)? } else { page };
         if page.ranges.is_empty() {
             txn.remove(key);

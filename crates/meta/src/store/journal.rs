@@ -13,7 +13,11 @@ use super::values::{self, PAGE_BYTES};
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::Key;
+use crate::kv::KvError;
 use crate::types::{Extent, JournalPage};
+
+/// Pages of a file that are moved in one transaction.
+const PAGES_AT_ONCE: usize = 32;
 
 /// A page of the journal, and where a segment has a copy of its bytes, one range after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,15 +39,6 @@ pub enum Appended<'a> {
     Segment(SegmentId, &'a SegmentRecord),
 }
 
-/// How far a move has come.
-#[derive(Clone, Default)]
-struct Cursor {
-    pages: usize,
-    used: BTreeSet<SegmentId>,
-    finished: usize,
-    moved_bytes: u64,
-}
-
 impl Store {
     /// Lets files refer to copies of journaled bytes in a new segment. A page that has changed since it was read stays in the journal. Returns
     /// how many bytes left it.
@@ -59,18 +54,19 @@ impl Store {
     ) -> Result<u64, MetaError> {
         let new = [(segment, record.clone())];
         let segments = NewSegments::new(&new);
-        let mut cursor = Cursor::default();
-        loop {
-            let (reached, done) = self.transact(|txn| {
-                let mut cursor = cursor.clone();
-                let done = move_step(txn, &segments, segment, pages, &mut cursor, milliseconds(now))?;
-                Ok((cursor, done))
-            })?;
-            if done {
-                return Ok(reached.moved_bytes);
+        let (now_ms, mut moved_bytes) = (milliseconds(now), 0);
+        let of_files = pages.chunk_by(|one, next| one.ino == next.ino);
+        for pages in of_files.flat_map(|of_file| of_file.chunks(PAGES_AT_ONCE)) {
+            match self.transact(|txn| move_pages(txn, &segments, segment, pages, now_ms)) {
+                Ok(bytes) => moved_bytes += bytes,
+                // Somebody writes to it all the time: it stays for another time.
+                Err(MetaError::Engine(KvError::Conflict)) => {}
+                Err(error) => return Err(error),
             }
-            cursor = reached;
         }
+        let used = if moved_bytes > 0 { BTreeSet::from([segment]) } else { BTreeSet::new() };
+        self.transact(|txn| segments.finish(txn, &mut 0, &used, now_ms))?;
+        Ok(moved_bytes)
     }
 
     /// Adds bytes to a file's end, wherever that is now. Returns where they begin.
@@ -131,29 +127,23 @@ fn pages_of(mut offset: u64, mut bytes: &[u8]) -> Vec<JournalPage> {
     pages
 }
 
-/// Goes on from `cursor` as far as one transaction should. True if nothing is left to do.
-fn move_step(
+/// Moves pages of one file; how many bytes that are.
+fn move_pages(
     txn: &mut Txn<'_>,
     segments: &NewSegments<'_>,
     segment: SegmentId,
     pages: &[CopiedPage],
-    cursor: &mut Cursor,
     now_ms: u64,
-) -> Result<bool, MetaError> {
-    let mut changes = Changes::default();
-    while let Some(copied) = pages.get(cursor.pages) {
-        if txn.is_full(changes.pending_keys()) {
-            break;
-        }
-        move_page(txn, segments, segment, copied, cursor, &mut changes)?;
-        cursor.pages += 1;
+) -> Result<u64, MetaError> {
+    let journal = pages.iter().map(|copied| Key::Journal(copied.ino, copied.page.page));
+    let inode = pages.first().map(|copied| Key::Inode(copied.ino));
+    txn.fetch(&journal.chain(inode).collect::<Vec<_>>(), &[])?;
+    let (mut changes, mut moved_bytes) = (Changes::default(), 0);
+    for copied in pages {
+        moved_bytes += move_page(txn, segments, segment, copied, &mut changes)?;
     }
     txn.settle(changes, |segment| segments.records.contains_key(&segment), now_ms)?;
-    if cursor.pages < pages.len() {
-        return Ok(false);
-    }
-    let Cursor { finished, used, .. } = cursor;
-    segments.finish(txn, finished, used, now_ms)
+    Ok(moved_bytes)
 }
 
 fn move_page(
@@ -161,31 +151,30 @@ fn move_page(
     segments: &NewSegments<'_>,
     segment: SegmentId,
     CopiedPage { ino, page, segment_offset }: &CopiedPage,
-    cursor: &mut Cursor,
     changes: &mut Changes,
-) -> Result<(), MetaError> {
+) -> Result<u64, MetaError> {
     let key = Key::Journal(*ino, page.page);
-    let Some(bytes) = txn.get(key)? else { return Ok(()) };
+    let Some(bytes) = txn.get(key)? else { return Ok(0) };
     if values::decode_journal_page(&key, &bytes)? != *page {
-        return Ok(());
+        return Ok(0);
     }
     txn.remove(key);
-    let Some(mut attributes) = txn.find_inode(*ino)? else { return Ok(()) };
-    let (base, mut copied_to) = (page.page * PAGE_BYTES, *segment_offset);
+    let Some(mut attributes) = txn.find_inode(*ino)? else { return Ok(0) };
+    let (base, mut copied_to, mut moved_bytes) = (page.page * PAGE_BYTES, *segment_offset, 0);
     for (start, bytes) in &page.ranges {
         let file_offset = base + u64::from(*start);
         let extent = Extent { file_offset, length: bytes.len() as u64, segment, segment_offset: copied_to };
         copied_to += extent.length;
         let Some(extent) = clip(&extent, &(0..attributes.size)) else { continue };
         segments.require(txn, segment)?;
-        cursor.used.insert(segment);
         // A page is small: what lies under it is, too.
         while txn.place_extent(*ino, &extent, changes)? < extent.end() {}
-        cursor.moved_bytes += extent.length;
+        moved_bytes += extent.length;
     }
     attributes.allocated_bytes = changes.take_allocated(*ino, attributes.allocated_bytes)?;
     txn.put_inode(&attributes);
-    txn.forget_users(*ino, changes)
+    txn.forget_users(*ino, changes)?;
+    Ok(moved_bytes)
 }
 
 #[cfg(test)]

@@ -84,13 +84,13 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn keeps_house(&self) -> Result<bool, MetaError> {
         let openings = self.openings()?;
-        let mut left = self.left_by_sessions()?;
-        let named = openings.current().map(|current| current.session).chain(left.sessions()).collect();
-        let ended = self.ended_of(named)?;
+        let ended = self.ended_of(openings.current().map(|current| current.session).collect())?;
         let live = openings.current().find(|current| !ended.contains(&current.session));
         if live.map(|current| current.session) != self.session {
             return Ok(false);
         }
+        let mut left = self.left_by_sessions()?;
+        let ended = &ended | &self.ended_of(left.sessions().collect())?;
         if openings.clone().without(|session| ended.contains(&session)) != openings {
             self.end_openings(|session| ended.contains(&session))?;
         }
@@ -150,14 +150,10 @@ impl Store {
     ///
     /// # Errors
     /// Those of the engine.
-    pub fn look_at_orphans(
-        &self,
-        holding: &mut Holding,
-        is_open: impl Fn(Ino) -> bool,
-        limit: usize,
-    ) -> Result<Vec<Ino>, MetaError> {
+    pub fn look_at_orphans(&self, holding: &mut Holding, is_open: impl Fn(Ino) -> bool) -> Result<Vec<Ino>, MetaError> {
         let session = self.own_session()?;
-        let orphans = self.orphans(limit)?;
+        // All of them: a look that has seen some only says nothing of the others.
+        let orphans = self.orphans(usize::MAX)?;
         if orphans.is_empty() && holding.held.is_empty() {
             return Ok(orphans);
         }

@@ -43,13 +43,13 @@ fn what_another_has_open_is_not_reclaimed() {
     let (one, other) = (member(&kv), member(&kv));
     let (kept, gone) = (orphan(&one, "kept"), orphan(&one, "gone"));
     let mut holding = Holding::default();
-    assert_eq!(other.look_at_orphans(&mut holding, |ino| ino == kept, 10).unwrap(), [kept, gone]);
+    assert_eq!(other.look_at_orphans(&mut holding, |ino| ino == kept).unwrap(), [kept, gone]);
     assert_eq!(one.looks().unwrap().into_iter().collect::<Vec<_>>(), [(other.lock_session(), 1)]);
     assert_eq!(one.reclaim(&[unused(kept), unused(gone)], at(6)).unwrap(), 2);
     assert!(one.attributes(kept).is_ok());
     assert!(one.attributes(gone).is_err());
     // It is closed, and then nobody has it.
-    other.look_at_orphans(&mut holding, |_| false, 10).unwrap();
+    other.look_at_orphans(&mut holding, |_| false).unwrap();
     one.reclaim(&[unused(kept)], at(7)).unwrap();
     assert!(one.attributes(kept).is_err());
     assert_clean(&one);
@@ -63,7 +63,7 @@ fn what_the_dead_have_noted_goes() {
     let (ino, session) = (orphan(&one, "f"), other.lock_session());
     let mut holding = Holding::default();
     other.hold(&mut holding, ino).unwrap();
-    other.look_at_orphans(&mut holding, |_| true, 10).unwrap();
+    other.look_at_orphans(&mut holding, |_| true).unwrap();
     let lock = crate::FileLock { session, owner: 1, pid: 1, first: 0, last: 9, is_exclusive: true };
     other.lock(ino, lock).unwrap();
     kv.evict(session);
