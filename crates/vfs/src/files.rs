@@ -6,7 +6,7 @@
 use crate::buffer::Buffer;
 use crate::error::VfsError;
 use crate::extents::ExtentCache;
-use crate::shared::Glimpse;
+use crate::glimpse::Glimpse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;

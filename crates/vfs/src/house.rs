@@ -1,19 +1,20 @@
 //! What one of several processes that change a volume does for all of them: inodes without a name are reclaimed when nobody has them open, and
 //! what is journaled goes to segments. Each process says which inodes without a name it has open; see `weft_meta::store::sessions`.
 
+pub(crate) mod notes;
+
 use crate::error::VfsError;
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Weak;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_env::Clock;
-use weft_env::sync::Mutex;
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_format::{Ino, PolicyId};
-use weft_meta::{CopiedPage, Holding, JournalPage, MetaError, Store};
+use weft_meta::{CopiedPage, JournalPage, MetaError};
 use weft_transfer::WriteRequest;
 
 const ROUND: Duration = Duration::from_millis(500);
@@ -23,20 +24,6 @@ const JOURNAL_EVERY: u32 = 8;
 const JOURNAL_PAGES: usize = 1024;
 /// More than this in the journal does not wait.
 const JOURNAL_PAGES_MAX: usize = 2048;
-
-/// What a process knows of the house.
-#[derive(Default)]
-pub(crate) struct House {
-    keeps: AtomicBool,
-    holding: Mutex<Holding>,
-}
-
-impl House {
-    /// This process has an inode without a name open from now on.
-    pub fn hold(&self, store: &Store, ino: Ino) -> Result<(), MetaError> {
-        store.hold(&mut self.holding.lock(), ino)
-    }
-}
 
 /// Since when inodes are known to have no name: how often each process had looked by then.
 #[derive(Default)]

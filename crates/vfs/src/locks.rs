@@ -4,9 +4,6 @@
 use crate::error::VfsError;
 use crate::request::Handle;
 use crate::volume::Volume;
-use std::collections::HashMap;
-use std::sync::Arc;
-use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_meta::FileLock;
 use weft_meta::locks::in_the_way;
@@ -26,38 +23,6 @@ pub struct LockRequest {
     pub last: u64,
     /// Nobody else may have a lock there.
     pub is_exclusive: bool,
-}
-
-/// Who asked for locks of one file, and through which handle last. Held while the engine is asked, so that what is asked for one owner is done
-/// in one order.
-type Owners = Arc<Mutex<HashMap<u64, Handle>>>;
-
-/// Who asked for locks through this process: others need not be asked about when a file is closed.
-#[derive(Default)]
-pub(crate) struct Lockers {
-    files: Mutex<HashMap<Ino, Owners>>,
-    /// What could not be unlocked, because the engine was away: nobody else asks for it again.
-    left: Mutex<Vec<(Ino, u64, Handle)>>,
-}
-
-impl Lockers {
-    fn of(&self, ino: Ino) -> Owners {
-        self.files.lock().entry(ino).or_default().clone()
-    }
-
-    fn known(&self, ino: Ino) -> Option<Owners> {
-        self.files.lock().get(&ino).cloned()
-    }
-
-    /// Nobody asks for locks of the file any more.
-    fn forget_unused(&self, ino: Ino) {
-        let mut files = self.files.lock();
-        // Whoever is about to use it has it, too.
-        let is_unused = |owners: &Owners| Arc::strong_count(owners) == 1 && owners.lock().is_empty();
-        if files.get(&ino).is_some_and(is_unused) {
-            files.remove(&ino);
-        }
-    }
 }
 
 impl Volume {

@@ -1,37 +1,28 @@
 //! Files that other processes change, too: what they have committed is looked at again after a moment, and what was written here is
 //! committed before its file is closed.
 //!
-//! * A file that is opened is as it is committed then. While it is open, bytes of others are seen after [`FRESH`] at the latest.
+//! * A file that is opened is as it is committed then. While it is open, bytes of others are seen after a second at the latest.
 //! * Bytes that were journaled are everybody's: nothing of them is kept here.
 //! * Commits lie over each other in their order. None makes a file shorter; truncation does, at once.
 //! * Bytes that are appended get their place when they are committed.
 
 use crate::error::VfsError;
 use crate::files::{File, FileState};
+use crate::glimpse::Glimpse;
 use crate::open_file::OpenFile;
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use weft_format::Ino;
 use weft_meta::{Appended, FileCommit, FileData, MetaError};
 use weft_transfer::WriteRequest;
 
-/// So long others' changes of an open file may go unseen.
-pub(crate) const FRESH: Duration = Duration::from_secs(1);
 /// Of a file's committed state so much is looked at in one go.
 const WINDOW_BYTES: u64 = 8 << 20;
 /// Fewer bytes than these are appended by way of the journal.
 const JOURNALED_APPEND_BYTES_MAX: usize = 64 << 10;
-
-/// A part of a file as it was committed at some moment.
-pub(crate) struct Glimpse {
-    taken: Instant,
-    range: Range<u64>,
-    data: FileData,
-}
 
 /// What a read finds: the committed state, and bytes of this process over it.
 struct Seen {
@@ -69,11 +60,7 @@ impl Volume {
 
     fn look(&self, ino: Ino, state: &mut FileState, wanted: Range<u64>) -> Result<Seen, VfsError> {
         let clock = &self.store.env().clock;
-        let is_of_use = |glimpse: &&Glimpse| {
-            let covers = glimpse.range.start <= wanted.start && wanted.end <= glimpse.range.end;
-            covers && clock.elapsed(glimpse.taken) < FRESH
-        };
-        if state.glimpse.as_ref().filter(is_of_use).is_none() {
+        if !state.glimpse.as_ref().is_some_and(|glimpse| glimpse.shows(&wanted, clock.now())) {
             // Taken after the moment that counts, never before.
             let taken = clock.now();
             let range = wanted.start..wanted.end.max(wanted.start.saturating_add(WINDOW_BYTES));

@@ -7,9 +7,9 @@
 use crate::compact::rounds::Compaction;
 use crate::error::VfsError;
 use crate::files::{Files, Reclaimable};
-use crate::house::House;
+use crate::house::notes::House;
 use crate::listings::Listings;
-use crate::locks::Lockers;
+use crate::lockers::Lockers;
 use crate::node_watcher::NodeWatcher;
 use crate::open_file::OpenFile;
 use crate::policies::Policies;
