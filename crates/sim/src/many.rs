@@ -509,9 +509,9 @@ fn look(volume: &Volume, told: &Mutex<Told>) -> Result<(), String> {
     if !(told.counted..=told.counted + told.maybe_counted).contains(&count) {
         return Err(format!("{} were counted and {} perhaps, and {count} are", told.counted, told.maybe_counted));
     }
-    for name in 0..NAMES.len() {
+    for (name, text) in NAMES.into_iter().enumerate() {
         let began = running().steps();
-        let found = volume.lookup(Ino::ROOT, NAMES[name]).map(|found| found.uid).map_err(|error| error.errno());
+        let found = volume.lookup(Ino::ROOT, text).map(|found| found.uid).map_err(|error| error.errno());
         let (operation, ended) = (NameOperation::Look(name), running().steps());
         told.calls.push(Call { began, ended, operation, answer: Some(found) });
     }

@@ -265,14 +265,11 @@ fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
     let has_written = || fs::metadata(mounts.path(0, "a")).is_ok_and(|found| found.len() == 5);
     until("it has written", has_written);
     kill_process(stopped, Signal::STOP).expect("stopped");
-    let own = mounts
-        .sessions()
-        .iter()
-        .find(|session| session["mountpoint"] == mounts.folders[0].as_str())
-        .map(|found| found["id"].to_string());
-    let own = own.expect("a session");
+    let sessions = mounts.sessions();
+    let own = sessions.iter().find(|session| session["mountpoint"] == mounts.folders[0].as_str());
+    let own = own.expect("a session")["id"].as_i64().expect("a number");
     volume.server.psql_at("weft", &format!("UPDATE weft.session SET seen = seen - interval '1 hour' WHERE id = {own}"));
-    until("its session is over", || mounts.sessions().iter().all(|session| session["id"].to_string() != own));
+    until("its session is over", || mounts.sessions().iter().all(|session| session["id"] != own));
     write_synced(&mounts.path(1, "a"), b"second").expect("written");
     write_synced(&mounts.path(1, "b"), b"second").expect("written");
     kill_process(stopped, Signal::CONT).expect("continued");

@@ -31,7 +31,7 @@ impl Several {
         World::<MemoryKv>::format(&kv, "rs:4+2", &nodes);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let mut several = Self { runtime: runtime, nodes, kv, volumes: Vec::new() };
+        let mut several = Self { runtime, nodes, kv, volumes: Vec::new() };
         (0..count).for_each(|_| several.join());
         several
     }
