@@ -75,13 +75,13 @@ impl Volume {
             VfsError::Meta(MetaError::NotFound) if self.is_shared() => VfsError::Stale,
             error => error,
         })?;
-        // Not locked any more when it is closed.
-        let nlink = file.lock().nlink;
-        if self.is_shared()
-            && let Err(error) = self.hold_nameless(ino, nlink)
-        {
-            self.reclaim_if(self.files.close(ino));
-            return Err(error);
+        if self.is_shared() {
+            // Not locked any more when it is closed.
+            let nlink = file.lock().nlink;
+            if let Err(error) = self.hold_nameless(ino, nlink) {
+                self.reclaim_if(self.files.close(ino));
+                return Err(error);
+            }
         }
         if open_flags & libc::O_TRUNC != 0
             && let Err(error) = self.truncate(ino, 0, false)

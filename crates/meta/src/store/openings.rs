@@ -23,11 +23,13 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn take_opening(&self, tag: u128, began_ms: u64) -> Result<Opening, MetaError> {
-        if !self.is_shared() {
-            self.clear_all_notes()?;
-        }
-        let named: BTreeSet<i64> = self.openings()?.current().map(|current| current.session).collect();
-        let ended = self.ended_of(named)?;
+        let ended = match self.session {
+            Some(_) => self.ended_of(self.openings()?.current().map(|current| current.session).collect())?,
+            None => {
+                self.clear_all_notes()?;
+                BTreeSet::new()
+            }
+        };
         let opening = self.next_opening(|openings| match self.session {
             // One that was there alone has ended, as the engine let this one in.
             Some(session) => {
@@ -45,7 +47,8 @@ impl Store {
     /// # Errors
     /// Those of the engine, and damage.
     pub fn own_opening(&self) -> Result<u32, MetaError> {
-        self.opening.get().map_or_else(|| Ok(self.openings()?.number()), |number| Ok(*number))
+        let latest = self.openings()?.number();
+        Ok(self.opening.get().copied().unwrap_or(latest))
     }
 
     /// An opening after all that nodes have seen, durably: from now on this is the volume's metadata, and was a copy before.

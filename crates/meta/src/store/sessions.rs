@@ -101,6 +101,9 @@ impl Store {
 
     /// Nobody else is there: what sessions have noted is of no use.
     pub(super) fn clear_all_notes(&self) -> Result<(), MetaError> {
+        if self.kv.sessions().is_none() {
+            return Ok(());
+        }
         let left = self.left_by_sessions()?;
         let ended = left.sessions().collect();
         self.clear(&left, &ended)
