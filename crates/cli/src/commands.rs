@@ -19,6 +19,7 @@ mod mount;
 mod node;
 mod placement;
 mod policy;
+mod protect;
 mod put;
 mod quickstart;
 mod recover;
@@ -52,7 +53,19 @@ pub struct Arguments {
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Volumes",
-        &["quickstart", "format", "mount", "umount", "backup", "restore", "recover", "meta", "session", "fsck"],
+        &[
+            "quickstart",
+            "format",
+            "mount",
+            "umount",
+            "backup",
+            "restore",
+            "protect",
+            "recover",
+            "meta",
+            "session",
+            "fsck",
+        ],
     ),
     ("Nodes", &["node", "placement"]),
     ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
@@ -133,6 +146,7 @@ pub enum Command {
     /// Write metadata as text, or move it to another place or engine
     #[command(subcommand)]
     Meta(meta::Arguments),
+    Protect(protect::Arguments),
     Recover(recover::Arguments),
     /// List or evict the processes that change a volume
     #[command(subcommand)]
@@ -188,6 +202,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => return restore::run(&arguments),
         Command::Meta(arguments) => return meta::run(&arguments),
+        Command::Protect(arguments) => protect::run(&arguments),
         Command::Recover(arguments) => return recover::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Choose(arguments) => choose::run(&arguments),

@@ -74,7 +74,7 @@ impl Engine {
         if empties_trash {
             engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, &handle.into())?);
         }
-        if is_replicated {
+        if is_replicated || !engine.volume.is_read_only() && engine.volume.store().is_in_step()? {
             let volume = &engine.volume;
             engine.replicator = Replicator::start(volume.store(), volume.transfer(), &handle.into())?;
         }

@@ -42,6 +42,7 @@ mod making;
 pub mod nodes;
 mod owner;
 mod placement;
+pub mod protection;
 mod reader;
 pub mod replica;
 pub mod reports;

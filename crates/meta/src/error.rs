@@ -74,6 +74,9 @@ pub enum MetaError {
     /// mend.
     #[error("{0}")]
     Superseded(String),
+    /// The metadata is durable here, and not on the nodes, where an fsync waits for those. A clause says why.
+    #[error("the names are durable here, and not on the nodes yet: {0}; see `weft status`")]
+    Behind(String),
     /// Another process owns the volume; the sentence says who, and the mend.
     #[error("{0}")]
     InUse(String),

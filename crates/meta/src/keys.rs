@@ -33,13 +33,14 @@
 //! | | generation: segment, generation | shards of a previous record, retained for a while | owner, care |
 //! | alias | segment, generation, index | whose the shard of this name is, where it is not the segment's in the name | owner makes it, care removes it |
 //! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
+//! | protection | - | an fsync waits until nodes have the metadata, too; missing: it does not | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, node, roster, job, lease,
-//! placement, keep, alias, and of unreferenced what is not of inodes); all others are the owner's alone.
+//! placement, keep, alias, protection, and of unreferenced what is not of inodes); all others are the owner's alone.
 //!
 //! What is unreferenced waits in one table, by kind. `weft_format::removal` says when it may go.
 
@@ -81,11 +82,12 @@ pub enum Table {
     Placement = 41,
     Keep = 43,
     Alias = 44,
+    Protection = 45,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 28] = [
+    pub const ALL: [Table; 29] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -114,6 +116,7 @@ impl Table {
         Table::Placement,
         Table::Keep,
         Table::Alias,
+        Table::Protection,
     ];
 
     /// All keys of the table.
@@ -157,6 +160,7 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Placement as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Keep as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Alias as u8], fresh_ids: false },
+    SharedPrefix { prefix: &[Table::Protection as u8], fresh_ids: false },
 ];
 
 /// What is counted: numbers that are given out, and changes that others must notice.
@@ -206,6 +210,7 @@ pub enum Key<'a> {
     Placement,
     Keep,
     Alias(ShardKey),
+    Protection,
 }
 
 impl<'a> Key<'a> {
@@ -243,6 +248,7 @@ impl<'a> Key<'a> {
             Key::Placement => Table::Placement,
             Key::Keep => Table::Keep,
             Key::Alias(_) => Table::Alias,
+            Key::Protection => Table::Protection,
         }
     }
 
@@ -250,7 +256,9 @@ impl<'a> Key<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let table = self.table() as u8;
         match *self {
-            Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep => vec![table],
+            Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep | Key::Protection => {
+                vec![table]
+            }
             Key::Inode(ino) | Key::Symlink(ino) | Key::Locks(ino) => join(table, &[&ino.0.to_be_bytes()]),
             Key::Dirent(ino, name) | Key::Xattr(ino, name) => join(table, &[&ino.0.to_be_bytes(), name]),
             Key::Look(session) => join(table, &[&session.to_be_bytes()]),
@@ -321,6 +329,7 @@ impl<'a> Key<'a> {
             Table::Lease => Key::Lease(std::mem::take(rest)),
             Table::Placement => Key::Placement,
             Table::Keep => Key::Keep,
+            Table::Protection => Key::Protection,
             Table::Alias => Key::Alias(ShardKey {
                 segment: take_segment(rest)?,
                 generation: take_generation(rest)?,
@@ -368,6 +377,7 @@ impl fmt::Display for Key<'_> {
             Key::Job(name) => write!(f, "job/{}", name.escape_ascii()),
             Key::Placement => write!(f, "placement"),
             Key::Keep => write!(f, "keep"),
+            Key::Protection => write!(f, "protection"),
             Key::Alias(ShardKey { segment, generation, index }) => write!(f, "alias/{segment}/{generation}/{index}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }

@@ -51,6 +51,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Lease(b"care"), "2863617265", "lease/care"),
         (Key::Placement, "29", "placement"),
         (Key::Keep, "2b", "keep"),
+        (Key::Protection, "2d", "protection"),
         (
             Key::Alias(ShardKey { segment, generation: Generation(7), index: ShardIndex(3) }),
             "2c0102030405060708090a0b0c0d0e0f10000000070003",

@@ -30,6 +30,7 @@ mod names;
 mod nodes;
 mod openings;
 mod policies;
+mod protection;
 mod reclaim;
 mod rename;
 mod segments;
@@ -94,6 +95,8 @@ pub struct Store {
     halted: OnceLock<String>,
     /// Of this process, where several change the volume.
     session: Option<i64>,
+    /// Waits until nodes have everything, where this process keeps the replica.
+    nodes_have_it: OnceLock<protection::Wait>,
     /// The opening that this process has taken.
     opening: OnceLock<u32>,
 }
@@ -186,6 +189,7 @@ impl Store {
             url: None,
             halted: OnceLock::new(),
             session: None,
+            nodes_have_it: OnceLock::new(),
             opening: OnceLock::new(),
         }
     }

@@ -21,7 +21,7 @@ use weft_meta::engines::memory::MemoryMember;
 use weft_meta::kv::{Batch, Kv, KvError, Sessions, Snapshot};
 use weft_meta::{RenameFlags, Store};
 use weft_vfs::open::start_volume;
-use weft_vfs::{Caller, Capabilities, LockRequest, Settings, VfsError, Volume};
+use weft_vfs::{Caller, Capabilities, Handle, LockRequest, Settings, VfsError, Volume};
 
 const MOUNTS: usize = 3;
 const PROGRAMS: usize = 2;
@@ -364,6 +364,12 @@ struct Program {
 
 impl Program {
     fn run(&self) {
+        // Open all the time, as databases have their files: what others write is seen under the lock.
+        let count = self
+            .volume
+            .lookup(Ino::ROOT, b"count")
+            .and_then(|found| Ok((found.ino, self.volume.open(found.ino, libc::O_RDWR)?)));
+        let Ok(count) = count else { return };
         for _ in 0..OPERATIONS {
             let below = |end: usize| running().below(end as u64) as usize;
             self.clock.block(Duration::from_micros(running().below(20_000)));
@@ -376,9 +382,11 @@ impl Program {
                 6 => self.link(one, other),
                 7 | 8 => drop(self.name(NameOperation::Look(one))),
                 9 => self.append(token),
-                _ => self.count(),
+                _ => self.count(count),
             }
         }
+        self.volume.release(count.1);
+        self.volume.forget(count.0, 1);
     }
 
     fn name(&self, operation: NameOperation) -> Option<Answer> {
@@ -454,10 +462,8 @@ impl Program {
         }
     }
 
-    fn count(&self) {
+    fn count(&self, (ino, handle): (Ino, Handle)) {
         let count = || {
-            let ino = self.volume.lookup(Ino::ROOT, b"count")?.ino;
-            let handle = self.volume.open(ino, libc::O_RDWR)?;
             let wanted = LockRequest { owner: handle.0, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: true };
             while self.volume.lock(ino, wanted)?.is_some() {
                 self.clock.block(Duration::from_millis(3));
@@ -465,10 +471,8 @@ impl Program {
             self.told.lock().maybe_counted += 1;
             let before = number(&self.volume.read(handle, 0, 8)?);
             self.volume.write(handle, 0, &(before + 1).to_be_bytes(), false)?;
-            self.volume.flush(handle)?;
-            self.volume.release(handle);
-            self.volume.unlock_all(ino, handle.0)?;
-            self.volume.forget(ino, 1);
+            // What was written under a lock is committed before it is given up.
+            self.volume.unlock(ino, wanted)?;
             Ok::<(), VfsError>(())
         };
         if count().is_ok() {

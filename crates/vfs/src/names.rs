@@ -351,7 +351,7 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be written.
     pub fn sync_directory(&self, _ino: Ino) -> Result<(), VfsError> {
-        Ok(self.store.flush()?)
+        Ok(self.store.sync()?)
     }
 
     /// An extended attribute; [`POLICY_XATTR`] answers on every file and directory.

@@ -449,7 +449,7 @@ impl WriteBack {
         if has_planted(Planted::UnflushedFsync) {
             return Ok(());
         }
-        Ok(self.store.flush()?)
+        Ok(self.store.sync()?)
     }
 
     /// Puts a file's bytes where a crash leaves them with their name: in the journal or in segments, committed in order

@@ -117,6 +117,40 @@ fn a_killed_mount_leaves_its_names_on_the_nodes() {
     sandbox.weft(["fsck", "meta.db"]).ok();
 }
 
+/// What an fsync has said is on the nodes when it returns, also that of a command without a mount.
+#[test]
+fn in_step_nothing_that_was_synced_is_lost_with_the_metadata() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    assert!(sandbox.weft(["protect", "meta.db"]).ok().contains("waits for the metadata's disk"));
+    assert!(sandbox.weft(["protect", "meta.db", "--sync"]).ok().contains("until the names are on the nodes"));
+    sandbox.mount();
+    for round in 0..3 {
+        (10 * round..10 * round + 10).for_each(|number| write(&sandbox, number));
+        fs::create_dir(sandbox.file(&format!("d{round}"))).expect("made");
+        fs::File::open(sandbox.mnt()).expect("opened").sync_all().expect("synced");
+        sandbox.kill_mount();
+        lose(&sandbox);
+        recover(&sandbox);
+        assert!(
+            sandbox.weft(["protect", "meta.db"]).ok().contains("until the names are on the nodes"),
+            "it is recovered, too"
+        );
+        sandbox.mount();
+        check(&sandbox, 0..10 * round + 10);
+        assert!(sandbox.file(&format!("d{round}")).is_dir());
+    }
+    sandbox.umount();
+    fs::write(sandbox.path("put"), content(77)).expect("written");
+    sandbox.weft(["put", "meta.db", &sandbox.path("put"), "/f77"]).ok();
+    lose(&sandbox);
+    recover(&sandbox);
+    assert!(sandbox.weft(["protect", "meta.db", "--async"]).ok().contains("waits for the metadata's disk"));
+    sandbox.mount();
+    check(&sandbox, 77..78);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
+}
+
 /// Nobody keeps the replica while nothing is mounted: what was moved meanwhile is found by its bytes.
 #[test]
 fn shards_that_were_moved_since_are_found_where_they_are() {

@@ -63,6 +63,11 @@ impl Replicator {
         let (own, runtime) = (shared.clone(), runtime.clone());
         let body = Box::new(move || own.run(keeping, &runtime));
         let thread = store.env().spawner.thread("weft-replica", body).map_err(EngineError::Threads)?;
+        // The store does not keep alive what keeps the store.
+        let waits = Arc::downgrade(&shared);
+        store.wait_by(move || {
+            waits.upgrade().map_or(Err("the volume is being closed".into()), |shared| shared.catch_up())
+        });
         Ok(Some(Self { shared, thread: Some(thread) }))
     }
 
@@ -71,25 +76,7 @@ impl Replicator {
     /// # Errors
     /// Why they have not, or not in time; a sentence.
     pub fn catch_up(&self) -> Result<(), String> {
-        let Shared { store, state, changed, .. } = &*self.shared;
-        if let Some(history) = store.history() {
-            history.settle().map_err(|error| error.to_string())?;
-        }
-        let clock = store.env().clock.clone();
-        let began = clock.now();
-        let mut state = state.lock();
-        // One that has begun already may have looked before.
-        let round = state.begun + 1;
-        while state.ended < round {
-            state.is_asked = true;
-            changed.notify_all();
-            let left = CATCH_UP_DEADLINE.saturating_sub(clock.elapsed(began));
-            if left.is_zero() {
-                return Err("nodes take too long".into());
-            }
-            changed.wait_for(&mut state, left, || clock.now());
-        }
-        state.failure.clone().map_or(Ok(()), Err)
+        self.shared.catch_up()
     }
 
     /// The same, and ends it.
@@ -115,6 +102,31 @@ impl Drop for Replicator {
 }
 
 impl Shared {
+    fn catch_up(&self) -> Result<(), String> {
+        let Self { store, state, changed, .. } = self;
+        if let Some(history) = store.history() {
+            history.settle().map_err(|error| error.to_string())?;
+        }
+        let clock = store.env().clock.clone();
+        let began = clock.now();
+        let mut state = state.lock();
+        // One that has begun already may have looked before.
+        let round = state.begun + 1;
+        while state.ended < round {
+            if state.is_stopping {
+                return Err("the volume is being closed".into());
+            }
+            state.is_asked = true;
+            changed.notify_all();
+            let left = CATCH_UP_DEADLINE.saturating_sub(clock.elapsed(began));
+            if left.is_zero() {
+                return Err("nodes take too long".into());
+            }
+            changed.wait_for(&mut state, left, || clock.now());
+        }
+        state.failure.clone().map_or(Ok(()), Err)
+    }
+
     fn run(&self, mut keeping: Keeping, runtime: &Runtime) {
         let Some(history) = self.store.history() else { return };
         let (mut seen, mut noted) = (None, None);
