@@ -464,6 +464,8 @@ impl Program {
 
     fn count(&self, (ino, handle): (Ino, Handle)) {
         let count = || {
+            // What is seen now is not what is so under the lock.
+            self.volume.read(handle, 0, 8)?;
             let wanted = LockRequest { owner: handle.0, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: true };
             while self.volume.lock(ino, wanted)?.is_some() {
                 self.clock.block(Duration::from_millis(3));
