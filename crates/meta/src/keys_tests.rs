@@ -85,7 +85,7 @@ fn every_table_has_a_sample_and_its_side() {
         let is_owners = matches!(key, Key::UnreferencedFile(..) | Key::UnreferencedInode(_)) || key.table() as u8 <= 31;
         assert_eq!(is_shared, !is_owners, "{key}");
     }
-    assert_eq!(SHARED.len(), 12);
+    assert_eq!(SHARED.len(), 13);
 }
 
 #[test]
