@@ -210,6 +210,17 @@ pub struct JournalPage {
     pub ranges: Vec<(u16, Vec<u8>)>,
 }
 
+impl JournalPage {
+    /// Bytes of a file that one page covers.
+    pub const BYTES: u64 = 4096;
+
+    /// Where its last byte ends in the file; where the page begins if it has none.
+    pub fn end(&self) -> u64 {
+        let within = self.ranges.last().map_or(0, |(start, bytes)| u64::from(*start) + bytes.len() as u64);
+        self.page * Self::BYTES + within
+    }
+}
+
 /// What one metadata transaction says of one file after its data became durable in segments (or in the journal).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCommit {
@@ -231,7 +242,7 @@ pub struct FileCommit {
     /// is durable nowhere but there.
     pub journal_under: Vec<u64>,
     /// Other processes change the file, too: it never shrinks by this, its ctime does not go back, and what is journaled under the extents
-    /// goes, whoever wrote it.
+    /// goes, of every writer.
     pub is_shared: bool,
 }
 

@@ -103,16 +103,7 @@ fn reclaim(volume: &Weak<Volume>, reclaims: &Receiver<Reclaimable>, clock: &dyn 
         let gathered: Vec<Reclaimable> = std::iter::once(first).chain(reclaims.try_iter()).collect();
         let Some(volume) = volume.upgrade() else { return };
         let unused: Vec<Removable> = gathered.iter().map(|reclaimable| reclaimable.unused).collect();
-        if volume.reclaim_all(&unused).is_ok() {
-            continue;
-        }
-        // One that fails keeps no other from being reclaimed.
-        for unused in unused {
-            if let Err(error) = volume.reclaim_all(&[unused]) {
-                // It stays in the queue, and the next mount tries again.
-                tracing::error!(inode = ?unused.item(), "could not be reclaimed: {error}");
-            }
-        }
+        volume.reclaim_each(&unused);
     }
 }
 

@@ -23,7 +23,7 @@ use weft_meta::{Extent, JournalPage};
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Granularity of the journal in metadata.
-pub const JOURNAL_PAGE_BYTES: u64 = 4096;
+pub const JOURNAL_PAGE_BYTES: u64 = JournalPage::BYTES;
 
 /// Where a piece in flight will be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

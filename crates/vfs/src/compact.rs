@@ -20,17 +20,16 @@ pub(crate) mod rounds;
 use crate::error::VfsError;
 use crate::extents::each_extent;
 use crate::files::{File, FileState};
-use crate::policies::Policy;
+use crate::policies::{Policy, write_request};
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use choose::{Candidate, Living, Reason, choose, one_round};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use weft_env::sync::MutexGuard;
-use weft_format::records::PolicyRecord;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::{Extent, ExtentMove, MetaError};
-use weft_transfer::{Receipt, WriteRequest};
+use weft_transfer::Receipt;
 
 /// Pieces in one new segment: with 4 KiB each it has the 8 MiB of a full one. Their files are locked while they are moved,
 /// some tens of milliseconds.
@@ -225,8 +224,7 @@ impl Volume {
         if moves.is_empty() {
             return Ok(0);
         }
-        let PolicyRecord { code, write_margin, sizes, .. } = policy.record.clone();
-        let request = WriteRequest { segment, code, write_margin, cell_bytes: sizes.cell_bytes, data };
+        let request = write_request(&policy.record, segment, data);
         let runtime = self.segments.runtime();
         let receipt = runtime.block_on(self.segments.background().write(request))?;
         if !receipt.missing.is_empty() {

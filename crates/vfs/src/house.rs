@@ -4,6 +4,7 @@
 pub(crate) mod notes;
 
 use crate::error::VfsError;
+use crate::policies::write_request;
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -15,10 +16,9 @@ use weft_env::Clock;
 use weft_format::removal::{Candidate, Evidence, Removable, Verdict, may_remove};
 use weft_format::{Ino, PolicyId};
 use weft_meta::{CopiedPage, JournalPage, MetaError};
-use weft_transfer::WriteRequest;
 
 const ROUND: Duration = Duration::from_millis(500);
-/// What is journaled is looked at once in so many rounds; a page that is the same twice goes to a segment.
+/// What is journaled is looked at once in this number of rounds; a page that is the same twice goes to a segment.
 const JOURNAL_EVERY: u32 = 8;
 /// Pages read at once.
 const JOURNAL_PAGES: usize = 1024;
@@ -65,7 +65,7 @@ pub(crate) fn keep(volume: &Weak<Volume>, clock: &dyn Clock) {
     loop {
         clock.block(ROUND);
         let Some(volume) = volume.upgrade() else { return };
-        if volume.compaction.is_stopping() {
+        if volume.is_ending() {
             return;
         }
         volume.unlock_again();
@@ -103,14 +103,7 @@ impl Volume {
                     _ => None,
                 });
             let unused: Vec<Removable> = unused.collect();
-            // One that fails keeps no other from being reclaimed.
-            if self.reclaim_all(&unused).is_err() {
-                for unused in unused {
-                    if let Err(error) = self.reclaim_all(&[unused]) {
-                        tracing::error!(inode = ?unused.item(), "could not be reclaimed: {error}");
-                    }
-                }
-            }
+            self.reclaim_each(&unused);
         }
         if rounds.count.is_multiple_of(JOURNAL_EVERY) || rounds.next_page.is_some() {
             self.settle_journal(rounds)?;
@@ -166,13 +159,7 @@ impl Volume {
             }
             let now = self.now();
             let new = self.write_back.segment_ids().begin(milliseconds(now), self.store.env().rng.next_u16());
-            let request = WriteRequest {
-                segment: new.id,
-                code: policy.record.code.clone(),
-                write_margin: policy.record.write_margin,
-                cell_bytes: policy.record.sizes.cell_bytes,
-                data,
-            };
+            let request = write_request(&policy.record, new.id, data);
             let receipt = self.runtime().block_on(self.transfer().write(request)).map_err(VfsError::Write)?;
             let moved_bytes = self.store.move_journal(&copied, new.id, &receipt.record, now)?;
             tracing::debug!(segment = %new.id, moved_bytes, "what was journaled is in a segment");

@@ -74,7 +74,7 @@ impl Volume {
             reclaim,
             ticker: Mutex::default(),
         });
-        // What another process has left falls to whoever keeps house.
+        // What another process has left falls to the process that keeps house.
         if !settings.read_only && !volume.is_shared() {
             volume.recover()?;
         }

@@ -30,7 +30,7 @@ impl Lockers {
     /// Nobody asks for locks of the file any more.
     pub fn forget_unused(&self, ino: Ino) {
         let mut files = self.files.lock();
-        // Whoever is about to use it has it, too.
+        // A thread that is about to use it has it, too.
         let is_unused = |owners: &Owners| Arc::strong_count(owners) == 1 && owners.lock().is_empty();
         if files.get(&ino).is_some_and(is_unused) {
             files.remove(&ino);

@@ -59,7 +59,7 @@ impl Volume {
         Ok(obstacle)
     }
 
-    /// What was written here is seen by whoever gets a lock.
+    /// What was written here is seen by the next program that gets a lock.
     fn commit_before_unlock(&self, ino: Ino) -> Result<(), VfsError> {
         self.files.peek(ino).map_or(Ok(()), |file| self.hand_over(&file))
     }

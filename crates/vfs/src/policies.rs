@@ -1,15 +1,17 @@
 //! Policies in use: the record, its text, and how large a segment of its code is.
 
 use crate::error::VfsError;
+use bytes::Bytes;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use weft_env::sync::Mutex;
-use weft_format::PolicyId;
 use weft_format::amount::{parse_bytes, show_bytes};
 use weft_format::records::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes};
 use weft_format::span::{parse_ms, show_ms};
+use weft_format::{PolicyId, SegmentId};
 use weft_meta::Store;
+use weft_transfer::WriteRequest;
 
 /// Large enough that a shard's fixed costs (a file, an fsync, a request) vanish, small enough that a segment on its way
 /// is a few MiB of memory.
@@ -112,6 +114,12 @@ pub(crate) struct Policy {
 #[derive(Default)]
 pub(crate) struct Policies {
     known: Mutex<HashMap<PolicyId, Arc<Policy>>>,
+}
+
+/// What stores data in a new segment as a policy says.
+pub(crate) fn write_request(policy: &PolicyRecord, segment: SegmentId, data: Vec<Bytes>) -> WriteRequest {
+    let PolicyRecord { code, write_margin, sizes, .. } = policy.clone();
+    WriteRequest { segment, code, write_margin, cell_bytes: sizes.cell_bytes, data }
 }
 
 impl Policies {

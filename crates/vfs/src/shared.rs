@@ -10,6 +10,7 @@ use crate::error::VfsError;
 use crate::files::{File, FileState};
 use crate::glimpse::Glimpse;
 use crate::open_file::OpenFile;
+use crate::policies::write_request;
 use crate::request::milliseconds;
 use crate::volume::Volume;
 use bytes::Bytes;
@@ -17,7 +18,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use weft_format::Ino;
 use weft_meta::{Appended, FileCommit, FileData, MetaError};
-use weft_transfer::WriteRequest;
 
 /// Of a file's committed state so much is looked at in one go.
 const WINDOW_BYTES: u64 = 8 << 20;
@@ -92,13 +92,7 @@ impl Volume {
         } else {
             let ids = self.write_back.segment_ids();
             let new = ids.begin(milliseconds(now), self.store.env().rng.next_u16());
-            let request = WriteRequest {
-                segment: new.id,
-                code: policy.record.code.clone(),
-                write_margin: policy.record.write_margin,
-                cell_bytes: policy.record.sizes.cell_bytes,
-                data: vec![Bytes::copy_from_slice(bytes)],
-            };
+            let request = write_request(&policy.record, new.id, vec![Bytes::copy_from_slice(bytes)]);
             let receipt = self.runtime().block_on(self.transfer().write(request)).map_err(VfsError::Write)?;
             self.store.append(file.ino, Appended::Segment(new.id, &receipt.record), now)?;
             if !receipt.missing.is_empty()

@@ -88,6 +88,18 @@ impl Volume {
         Ok(())
     }
 
+    /// The same. One that fails keeps no other from being removed: it stays in the queue, and is tried again later.
+    pub(crate) fn reclaim_each(&self, unused: &[Removable]) {
+        if self.reclaim_all(unused).is_ok() {
+            return;
+        }
+        for unused in unused {
+            if let Err(error) = self.reclaim_all(std::slice::from_ref(unused)) {
+                tracing::error!(inode = ?unused.item(), "could not be reclaimed: {error}");
+            }
+        }
+    }
+
     /// The live nodes.
     pub fn fleet(&self) -> &Arc<Fleet> {
         self.segments.transfer().fleet()

@@ -13,7 +13,7 @@
 use crate::buffer::{Buffer, Completion, JOURNAL_PAGE_BYTES};
 use crate::error::VfsError;
 use crate::files::{File, FileState, Files};
-use crate::policies::Policies;
+use crate::policies::{Policies, write_request};
 use crate::request::{milliseconds, now};
 use crate::segment_ids::{NewSegment, SegmentIds};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -28,7 +28,7 @@ use weft_format::records::Timestamp;
 use weft_format::{Ino, PolicyId, SegmentId};
 use weft_meta::kv::KvError;
 use weft_meta::{Extent, FileCommit, JournalPage, MetaError, Store};
-use weft_transfer::{Receipt, Transfer, WriteError, WriteRequest};
+use weft_transfer::{Receipt, Transfer, WriteError};
 
 /// Dirty bytes wait this long for company before they are uploaded: many small files share a segment, and files that are
 /// deleted again within a moment never leave memory.
@@ -278,13 +278,7 @@ impl WriteBack {
             self.in_flight.lock().remove(&upload.sequence);
             return;
         }
-        let request = WriteRequest {
-            segment: upload.segment,
-            code: policy.code.clone(),
-            write_margin: policy.write_margin,
-            cell_bytes: policy.sizes.cell_bytes,
-            data,
-        };
+        let request = write_request(policy, upload.segment, data);
         let (transfer, completed) = (self.transfer.clone(), self.completed.clone());
         let write = self.runtime.spawn(async move { transfer.write(request).await });
         self.runtime.spawn(async move {
@@ -552,7 +546,7 @@ impl WriteBack {
             return Ok(());
         }
         let (is_shared, journal) = (self.store.is_shared(), state.buffer.to_journal());
-        let size = if is_shared { journal.last().map_or(0, end_of) } else { state.buffer.size() };
+        let size = if is_shared { journal.last().map_or(0, JournalPage::end) } else { state.buffer.size() };
         let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default(), is_shared) };
         if let Err(error) = self.store.commit_files(&[], &[commit], self.now()) {
             self.note_failed_change(file.ino, state);
@@ -720,12 +714,6 @@ fn stage(
         state.in_flight.insert(upload.segment);
     }
     pieces
-}
-
-/// Where a page's last byte ends in its file.
-fn end_of(page: &JournalPage) -> u64 {
-    let end = page.ranges.last().map_or(0, |(start, bytes)| u64::from(*start) + bytes.len() as u64);
-    page.page * JOURNAL_PAGE_BYTES + end
 }
 
 /// What a commit says of one file. Of one that others change, too, only what was written here.

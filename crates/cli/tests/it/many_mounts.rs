@@ -121,7 +121,7 @@ fn what_one_mount_closes_the_others_open() {
     let report: serde_json::Value =
         serde_json::from_str(&volume.weft(&["status", "--json", &volume.url]).ok()).expect("JSON");
     assert_eq!(report["sessions"].as_array().map(Vec::len), Some(3), "{report}");
-    // Whoever wants it alone waits until they are gone.
+    // A mount that wants it alone is refused until they are gone.
     let fourth = volume.sandbox.path("alone");
     fs::create_dir(&fourth).expect("made");
     let refused = volume.weft(&["mount", "-d", &volume.url, &fourth]).sentence();
@@ -237,7 +237,7 @@ fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothin
     held.sync_all().expect("synced");
     drop(held);
     until("it is gone", || usage() == 1);
-    // The same of a mount that is killed: nobody waits for it for long.
+    // The same of a mount that is killed: its open files are soon free.
     write_synced(&mounts.path(0, "g"), &content).expect("written");
     let held = File::open(mounts.path(1, "g")).expect("opened");
     fs::remove_file(mounts.path(0, "g")).expect("removed");
@@ -248,7 +248,7 @@ fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothin
     volume.weft(&["fsck", &volume.url]).ok();
 }
 
-/// Whoever was away for too long writes, renames and removes nothing over what others did.
+/// A mount that was away for too long writes, renames and removes nothing over what others did.
 #[test]
 fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
     let volume = Volume::new();

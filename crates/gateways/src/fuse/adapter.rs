@@ -1,7 +1,7 @@
 //! One method per request: translate, one call of the volume, translate back. Nothing else.
 //!
-//! The kernel is told to keep names and attributes long ([`KEEP`]): while a volume is mounted, this kernel makes every
-//! change to it, and drops what its own changes make stale; `kernel.rs` has the exceptions.
+//! The kernel keeps names and attributes long ([`KEEP`]) where this kernel makes every change to the volume: it drops what its own changes make
+//! stale; `kernel.rs` has the exceptions. Where others change the volume, too, it keeps them as long as the user chose.
 
 use super::kernel::KernelCache;
 use super::locks;
@@ -595,7 +595,7 @@ impl fuser::Filesystem for Adapter {
                         });
                         give_locked(&kernel, node, reply, given);
                     };
-                    // A thread of its own: those that move data must not all wait for whoever has the lock, who needs them. Without one
+                    // A thread of its own: those that move data must not all wait for the program that has the lock, which needs them. Without one
                     // the request is answered by EIO, as its reply is dropped.
                     if let Err(error) = self.volume.store().env().spawner.thread("weft-lock", Box::new(wait)) {
                         tracing::warn!("nobody can wait for a lock: {error}");

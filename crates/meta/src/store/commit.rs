@@ -325,9 +325,8 @@ fn journal_all(
         let key = Key::Journal(file.ino, page.page);
         let page = page_within(page.clone(), size);
         // What goes to a segment meanwhile must be within the file.
-        let end = page.ranges.last().map_or(0, |(start, bytes)| u64::from(*start) + bytes.len() as u64);
-        if end > 0 {
-            attributes.size = attributes.size.max(page.page * values::PAGE_BYTES + end);
+        if !page.ranges.is_empty() {
+            attributes.size = attributes.size.max(page.end());
         }
         let page = if file.is_shared { txn.lay_over(file.ino, &page)? } else { page };
         if page.ranges.is_empty() {

@@ -40,7 +40,7 @@ enum Step {
     Truncate {
         size: u64,
     },
-    /// Reads the journal; it is moved after so many other steps.
+    /// Reads the journal; it is moved after this number of other steps.
     Move {
         later: usize,
     },

@@ -207,7 +207,7 @@ impl Store {
         Ok(looks)
     }
 
-    /// Leaves: what this process has noted goes, and nobody waits for it any more.
+    /// Leaves: what this process has noted goes, and no other process waits for it.
     ///
     /// # Errors
     /// Those of the engine.

@@ -32,7 +32,7 @@ pub(crate) fn check_name(name: &[u8]) -> Result<(), MetaError> {
 }
 
 /// Bytes of a file that one journal page covers.
-pub(crate) const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = JournalPage::BYTES;
 
 pub(crate) fn damaged(key: &Key<'_>, detail: impl ToString) -> MetaError {
     MetaError::Damaged { key: key.to_string(), detail: detail.to_string() }

@@ -275,7 +275,7 @@ fn a_late_release_takes_no_lock_of_another() {
     several.end();
 }
 
-/// Whoever was evicted changes nothing, and what it held is free.
+/// A process that was evicted changes nothing, and what it held is free.
 #[test]
 fn a_volume_whose_session_ended_changes_nothing() {
     let several = Several::new(2);

@@ -13,7 +13,7 @@ use std::time::Duration;
 const FOLD_EVERY: Duration = Duration::from_millis(50);
 /// Keys with deltas of others that are folded at once, ...
 const OTHERS_MAX: i64 = 64;
-/// ... by whoever changes names, so often.
+/// ... by owners and members, this often.
 const FOLD_OTHERS_EVERY: u32 = 100;
 
 /// Folds deltas until the store is closed. It ends with the engine's runtime at the latest.

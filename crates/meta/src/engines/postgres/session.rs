@@ -106,13 +106,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the places of members that have ended or give no sign of life.
-    pub(super) async fn look_after(&self, watch: &mut Watch) -> Result<(), Failure> {
+    /// All sessions.
+    async fn found(&self) -> Result<Vec<Found>, Failure> {
         let found = self.server.get(|connection| async move {
             let found = find_all(&connection).await;
             (connection, found)
         });
-        let found = found.await?;
+        found.await
+    }
+
+    /// Takes the places of members that have ended or give no sign of life.
+    pub(super) async fn look_after(&self, watch: &mut Watch) -> Result<(), Failure> {
+        let found = self.found().await?;
         watch.keep(&found);
         let now = self.server.env.clock.now();
         for found in found.iter().filter(|found| found.role == Role::Member) {
@@ -126,11 +131,13 @@ impl Engine {
 
     /// The sessions of those that change names.
     pub(super) async fn members(&self) -> Result<BTreeSet<i64>, Failure> {
-        let found = self.server.get(|connection| async move {
-            let found = find_all(&connection).await;
-            (connection, found)
-        });
-        Ok(found.await?.into_iter().filter(|found| found.role != Role::Helper).map(|found| found.session).collect())
+        Ok(self
+            .found()
+            .await?
+            .into_iter()
+            .filter(|found| found.role != Role::Helper)
+            .map(|found| found.session)
+            .collect())
     }
 
     /// The session of this process: one that owns nothing is made with its first commit.
