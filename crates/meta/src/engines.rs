@@ -6,6 +6,7 @@
 pub mod memory;
 mod memtable;
 mod opening;
+#[cfg(feature = "shared")]
 pub mod postgres;
 pub mod sqlite;
 
@@ -53,4 +54,11 @@ pub type Pieces<'p> = dyn FnMut() -> Result<Option<Vec<Slot>>, String> + 'p;
 type Open = fn(&OsStr, Access, Option<&Path>, &Env) -> Result<Arc<dyn Kv>, OpenError>;
 
 /// The engines of this build. The first takes addresses without a scheme.
-pub static KINDS: &[&EngineKind] = &[&sqlite::KIND, &postgres::KIND];
+pub static KINDS: &[&EngineKind] = &[
+    &sqlite::KIND,
+    #[cfg(feature = "shared")]
+    &postgres::KIND,
+];
+
+/// The schemes of engines that this program could have, and was built without.
+pub(crate) const LEFT_OUT: &[&str] = if cfg!(feature = "shared") { &[] } else { &["postgres"] };

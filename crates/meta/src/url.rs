@@ -2,7 +2,7 @@
 //!
 //! [`MetaUrl::parse`] is the one place that selects an engine; [`engines::KINDS`](crate::engines::KINDS) lists the engines of this build.
 
-use crate::engines::{EngineKind, KINDS, OpenError, Pieces};
+use crate::engines::{EngineKind, KINDS, LEFT_OUT, OpenError, Pieces};
 use crate::kv::Kv;
 use crate::owner::{Holder, Session};
 use crate::types::Access;
@@ -25,7 +25,12 @@ pub struct MetaUrl {
 /// Why a text is no place of metadata.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetaUrlError {
-    /// Another program's engine, or one that this build lacks.
+    /// This program was built without it.
+    #[error(
+        "this program was built without the metadata engine `{0}`: build it with `cargo build --release --features shared`"
+    )]
+    LeftOut(String),
+    /// Another program's engine.
     #[error(
         "this build has no metadata engine `{scheme}`, it has {}: give a file, as in `meta.db`; a file whose name has a colon is written `./{text}`",
         schemes()
@@ -87,7 +92,12 @@ impl MetaUrl {
             None => (KINDS[0], text.as_bytes()),
             Some((scheme, place)) => {
                 let kind = KINDS.iter().find(|kind| kind.scheme == scheme);
-                let unknown = || MetaUrlError::UnknownEngine { scheme: scheme.to_owned(), text: shown() };
+                let unknown = || {
+                    if LEFT_OUT.contains(&scheme) {
+                        return MetaUrlError::LeftOut(scheme.to_owned());
+                    }
+                    MetaUrlError::UnknownEngine { scheme: scheme.to_owned(), text: shown() }
+                };
                 (*kind.ok_or_else(unknown)?, place)
             }
         };

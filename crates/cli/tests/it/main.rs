@@ -17,11 +17,13 @@ mod grow;
 mod house;
 mod kinds;
 mod lab;
+#[cfg(feature = "shared")]
 mod many_mounts;
 mod metadata;
 mod mount;
 mod networks;
 mod openings;
+#[cfg(feature = "shared")]
 mod postgres;
 mod recover;
 mod requests;

@@ -5,6 +5,7 @@ mod crash;
 mod damage;
 mod home;
 mod pages;
+#[cfg(feature = "shared")]
 mod postgres;
 mod reading;
 mod sqlite;
