@@ -136,6 +136,15 @@ impl Delta {
     }
 }
 
+/// Deltas, in the order in which they were kept, applied to a value.
+pub(crate) fn merge(mut value: Option<Vec<u8>>, deltas: &[Vec<u8>]) -> Result<Option<Vec<u8>>, String> {
+    for bytes in deltas {
+        let delta = Delta::decode(bytes).ok_or("a delta that waits for its key is damaged")?;
+        value = Some(delta.apply(value.as_deref())?);
+    }
+    Ok(value)
+}
+
 /// What a field becomes that was to change from `before` to `after`.
 fn changed_or<T: PartialEq>(found: T, before: T, after: T) -> T {
     if before == after { found } else { after }

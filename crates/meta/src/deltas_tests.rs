@@ -115,3 +115,14 @@ fn deltas_that_are_kept_have_their_bytes() {
     }
     assert_eq!(Delta::decode(&[3; 17]), None);
 }
+
+#[test]
+fn deltas_add_up_in_their_order() {
+    let delta = |inodes| Delta::Usage { inodes, live_bytes: 1 }.encode().expect("it is kept");
+    let value = Usage { inodes: 5, live_bytes: 0 }.encode();
+    let merged = merge(Some(value), &[delta(2), delta(-3)]).unwrap().unwrap();
+    assert_eq!(Usage::decode(&merged).unwrap().inodes, 4);
+    assert_eq!(merge(None, &[]), Ok(None));
+    assert!(merge(None, &[delta(1)]).is_err(), "what is to be merged with is missing");
+    assert!(merge(Some(vec![1]), &[vec![9]]).is_err());
+}

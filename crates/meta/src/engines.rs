@@ -1,13 +1,17 @@
-//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default, [`postgres`] for many machines. All pass
+//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default, [`postgres`] and [`etcd`] for many machines. All pass
 //! `conformance.rs`.
 //!
 //! A volume names its engine by a [`MetaUrl`](crate::MetaUrl). A new engine is a file here and one line in [`KINDS`].
 
+#[cfg(feature = "shared")]
+pub mod etcd;
 pub mod memory;
 mod memtable;
 mod opening;
 #[cfg(feature = "shared")]
 pub mod postgres;
+#[cfg(feature = "shared")]
+mod remote;
 pub mod sqlite;
 
 pub use memory::MemoryKv;
@@ -58,7 +62,9 @@ pub static KINDS: &[&EngineKind] = &[
     &sqlite::KIND,
     #[cfg(feature = "shared")]
     &postgres::KIND,
+    #[cfg(feature = "shared")]
+    &etcd::KIND,
 ];
 
 /// The schemes of engines that this program could have, and was built without.
-pub(crate) const LEFT_OUT: &[&str] = if cfg!(feature = "shared") { &[] } else { &["postgres"] };
+pub(crate) const LEFT_OUT: &[&str] = if cfg!(feature = "shared") { &[] } else { &["postgres", "etcd"] };

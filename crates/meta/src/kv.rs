@@ -64,33 +64,40 @@ pub trait Snapshot {
     /// Answers several things, and what is at the keys that their values name: one round trip where the engine can, two where it
     /// cannot follow a link by itself.
     fn fetch(&self, question: Question) -> Result<Answer, KvError> {
-        let (mut keys, links): (Vec<_>, Vec<_>) =
-            question.keys.into_iter().map(|wanted| (wanted.key, wanted.link)).unzip();
-        let mut values = self.get_many(&keys)?;
-        let named = |(link, value): (&Option<Link>, &Option<Vec<u8>>)| link.as_ref()?.of(value.as_deref()?);
-        let linked: Vec<Vec<u8>> = links.iter().zip(&values).filter_map(named).collect();
-        let Some(WantedRange { range, limit, link }) = question.range else {
-            if !linked.is_empty() {
-                values.extend(self.get_many(&linked)?);
-                keys.extend(linked);
-            }
-            return Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs: Vec::new() });
-        };
-        let pairs = self.scan(&range.start, &range.end, limit)?;
-        let of_range = pairs.iter().filter_map(|(_, value)| link.of(value));
-        let mut found = self.get_many(&linked.iter().cloned().chain(of_range).collect::<Vec<_>>())?.into_iter();
-        values.extend(found.by_ref().take(linked.len()));
-        keys.extend(linked);
-        let mut join = |pair: Pair| {
-            let value = link.of(&pair.1).and_then(|_| found.next().flatten());
-            (pair, value)
-        };
-        let pairs = pairs.into_iter().map(&mut join).collect();
-        Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs })
+        fetch_by_parts(self, question)
     }
 
     /// Up to `limit` pairs with `start <= key < end`, ascending.
     fn scan(&self, start: &[u8], end: &[u8], limit: usize) -> Result<Vec<Pair>, KvError>;
+}
+
+/// The answer in two or three questions.
+///
+/// # Errors
+/// Those of the questions.
+pub(crate) fn fetch_by_parts<S: Snapshot + ?Sized>(snapshot: &S, question: Question) -> Result<Answer, KvError> {
+    let (mut keys, links): (Vec<_>, Vec<_>) = question.keys.into_iter().map(|wanted| (wanted.key, wanted.link)).unzip();
+    let mut values = snapshot.get_many(&keys)?;
+    let named = |(link, value): (&Option<Link>, &Option<Vec<u8>>)| link.as_ref()?.of(value.as_deref()?);
+    let linked: Vec<Vec<u8>> = links.iter().zip(&values).filter_map(named).collect();
+    let Some(WantedRange { range, limit, link }) = question.range else {
+        if !linked.is_empty() {
+            values.extend(snapshot.get_many(&linked)?);
+            keys.extend(linked);
+        }
+        return Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs: Vec::new() });
+    };
+    let pairs = snapshot.scan(&range.start, &range.end, limit)?;
+    let of_range = pairs.iter().filter_map(|(_, value)| link.of(value));
+    let mut found = snapshot.get_many(&linked.iter().cloned().chain(of_range).collect::<Vec<_>>())?.into_iter();
+    values.extend(found.by_ref().take(linked.len()));
+    keys.extend(linked);
+    let mut join = |pair: Pair| {
+        let value = link.of(&pair.1).and_then(|_| found.next().flatten());
+        (pair, value)
+    };
+    let pairs = pairs.into_iter().map(&mut join).collect();
+    Ok(Answer { slots: keys.into_iter().zip(values).collect(), pairs })
 }
 
 /// A key that is asked for, maybe with the key that its value names.

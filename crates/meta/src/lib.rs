@@ -8,7 +8,10 @@
 //! Start reading at `kv.rs` (the engine's contract), then `keys.rs` and `store.rs`. `url.rs` selects an engine, `engines.rs` lists them.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
-#![cfg_attr(not(feature = "shared"), allow(dead_code, unused_imports, reason = "some of it serves those engines alone"))]
+#![cfg_attr(
+    not(feature = "shared"),
+    allow(dead_code, unused_imports, reason = "some of it serves those engines alone")
+)]
 
 pub mod conformance;
 pub mod deltas;

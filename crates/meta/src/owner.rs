@@ -134,6 +134,31 @@ pub enum Role {
     Owner,
 }
 
+impl Role {
+    /// As engines keep it.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Role::Helper => 0,
+            Role::Member => 1,
+            Role::Owner => 2,
+        }
+    }
+
+    /// The inverse of [`Self::number`].
+    pub(crate) fn of(number: u8) -> Self {
+        match number {
+            2 => Role::Owner,
+            1 => Role::Member,
+            _ => Role::Helper,
+        }
+    }
+
+    /// An owner is alone but for helpers.
+    pub(crate) fn is_kept_out_by(self, other: Self) -> bool {
+        self != Role::Helper && other != Role::Helper && (self == Role::Owner || other == Role::Owner)
+    }
+}
+
 /// A process that changes a volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {

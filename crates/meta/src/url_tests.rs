@@ -23,7 +23,7 @@ fn files_are_written_with_and_without_the_engine() {
         assert_eq!(parse(shown).expect(shown).to_string(), shown);
     }
     assert_eq!(parse("sqlite:meta.db"), parse("meta.db"));
-    assert_eq!(MetaUrl::from(Path::new("etcd:x")).to_string(), "./etcd:x");
+    assert_eq!(MetaUrl::from(Path::new("redis:x")).to_string(), "./redis:x");
 }
 
 #[test]
@@ -34,13 +34,15 @@ fn bytes_that_are_no_text_stay_as_they_are() {
 
 #[test]
 fn other_engines_are_refused_in_one_sentence_that_says_what_there_is() {
-    for (text, scheme) in [("redis://h/db", "redis"), ("etcd://h:2379", "etcd"), ("a:b", "a"), ("SQLITE:x", "SQLITE")] {
+    for (text, scheme) in [("redis://h/db", "redis"), ("rediss://h/db", "rediss"), ("a:b", "a"), ("SQLITE:x", "SQLITE")]
+    {
         let error = parse(text).unwrap_err();
         assert_eq!(error, MetaUrlError::UnknownEngine { scheme: scheme.into(), text: text.into() });
         let sentence = error.to_string();
         assert!(sentence.contains("it has `sqlite`") && sentence.contains(&format!("`./{text}`")), "{sentence}");
     }
-    for text in ["", "sqlite:", "sqlite://h/db", "sqlite:///a/b", "postgres:", "postgres:h/db"] {
+    for text in ["", "sqlite:", "sqlite://h/db", "sqlite:///a/b", "postgres:", "postgres:h/db", "etcd:", "etcd:h/name"]
+    {
         assert!(matches!(parse(text), Err(MetaUrlError::Place { .. })), "{text}");
     }
 }

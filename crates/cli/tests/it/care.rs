@@ -50,7 +50,7 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     let sandbox = Sandbox::mounted("rs:4+2");
     fill(&sandbox, 0..30);
     let before = nodes(&sandbox);
-    fs::remove_dir_all(sandbox.path("node3")).expect("removed");
+    sandbox.wipe("node3");
     let took = until("a new node is whole", || nodes(&sandbox) != before && is_whole(&sandbox));
     println!("wiped, and whole again {took:?} later");
     let after = nodes(&sandbox);
@@ -62,7 +62,7 @@ fn a_mount_rebuilds_a_wiped_folder_unasked() {
     sandbox.umount();
     // The folder is a node as any other: two others may go.
     for number in [1, 2] {
-        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        sandbox.wipe(&format!("node{number}"));
     }
     sandbox.mount();
     check(&sandbox, 0..30);
@@ -99,7 +99,7 @@ fn two_folders_go_at_once(sandbox: &Sandbox) {
     sandbox.weft(["scrub", "meta.db"]).ok();
     sandbox.weft(["fsck", "meta.db"]).ok();
     for number in [1, 6] {
-        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        sandbox.wipe(&format!("node{number}"));
     }
     sandbox.mount();
     check(sandbox, 0..10);
@@ -145,7 +145,7 @@ fn a_node_is_emptied_and_forgotten_unasked() {
     sandbox.weft(["node", "drain", "meta.db", "2"]).ok();
     until("it is forgotten", || nodes(&sandbox).iter().all(|(name, _)| name != "2"));
     assert!(is_whole(&sandbox));
-    fs::remove_dir_all(sandbox.path("node2")).expect("removed");
+    sandbox.wipe("node2");
     check(&sandbox, 0..10);
     sandbox.umount();
 }

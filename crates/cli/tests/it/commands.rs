@@ -32,7 +32,7 @@ fn round_trip(sandbox: &Sandbox) {
     let (old, new) = (fs::metadata(at("source", "sub/tool")), fs::metadata(at("copy", "sub/tool")));
     let (old, new) = (old.expect("there"), new.expect("there"));
     assert_eq!((old.mode(), old.mtime(), old.mtime_nsec()), (new.mode(), new.mtime(), new.mtime_nsec()));
-    fs::remove_dir_all(sandbox.path("copy")).expect("removed");
+    sandbox.wipe("copy");
 
     let mut put = sandbox.command(["put", "meta.db", "-", "/stdin"]).stdin(Stdio::piped()).spawn().expect("weft runs");
     put.stdin.take().expect("piped").write_all(b"from a pipe").expect("written");
@@ -121,7 +121,7 @@ fn nodes_are_listed_replaced_and_removed() {
         }
     }
 
-    fs::remove_dir_all(sandbox.path("node3")).expect("lost");
+    sandbox.wipe("node3");
     let list = sandbox.weft(["node", "list", "meta.db"]).ok();
     assert!(list.contains("active, away"), "{list}");
     let said = sandbox.weft(["node", "replace", "meta.db", "3", "node3"]).ok();
@@ -154,7 +154,7 @@ fn a_node_that_answers_is_replaced_without_giving_anything_up() {
     let said = sandbox.weft(["repair", "meta.db"]).ok();
     assert_eq!(said.matches("is forgotten").count(), 3, "{said}");
     for number in ["1", "2", "3"] {
-        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        sandbox.wipe(&format!("node{number}"));
     }
     assert_eq!(sandbox.weft(["status", "meta.db"]).code, Some(0));
     sandbox.weft(["get", "meta.db", "/file", "after"]).ok();

@@ -115,7 +115,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
     sandbox.umount();
     // Any two nodes may go.
     for number in [2, 5] {
-        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        sandbox.wipe(&format!("node{number}"));
     }
     sandbox.mount();
     check(&sandbox);
@@ -219,7 +219,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     sandbox.weft(["fsck", "meta.db"]).ok();
     // Nothing that is needed was among what is gone: any two nodes may go.
     for number in [2, 5] {
-        fs::remove_dir_all(sandbox.path(&format!("node{number}"))).expect("removed");
+        sandbox.wipe(&format!("node{number}"));
     }
     sandbox.mount();
     assert!(fs::read(sandbox.file("d/large")).expect("read") == expected);

@@ -61,7 +61,7 @@ fn folders_and_devices_make_one_drive() {
     assert!(said.contains("every file survives the loss of any 2 more nodes"), "{said}");
     sandbox.umount();
     fs::remove_file(sandbox.path("image3")).expect("removed");
-    fs::remove_dir_all(sandbox.path("node4")).expect("removed");
+    sandbox.wipe("node4");
     sandbox.mount();
     for number in 0..60 {
         assert!(fs::read(sandbox.file(&number.to_string())).expect("read") == content(number), "{number} differs");
@@ -443,7 +443,7 @@ fn six_unlike_nodes_make_one_drive() {
     // Gone, a bucket in mid-read, and a folder with it in mid-write.
     let mut bucket = bucket;
     read_with(&sandbox.file("second"), &content, || bucket.kill());
-    write_with(&sandbox.file("third"), &content, || fs::remove_dir_all(sandbox.path("folder")).expect("removed"));
+    write_with(&sandbox.file("third"), &content, || sandbox.wipe("folder"));
     sandbox.umount();
     sandbox.mount();
     for name in ["first", "second", "third"] {

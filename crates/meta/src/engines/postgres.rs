@@ -13,17 +13,16 @@
 //! members, who change names together. Each gives a sign of life every few seconds. If one gives none for too long, another process removes
 //! its row. From then on the server refuses what it tries to commit, because an attempt belongs to a session.
 //!
-//! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`cache.rs`).
+//! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`remote/cache.rs`).
 //!
 //! **Hot values.** All creates of a directory change its times, and all of a volume its usage. A row that each of them locked until its
 //! commit is on the disk would let them through one by one. So a delta is a row of its own, and no commit waits for another.
 //!
 //! **Failures.** The server may end, come back, or be replaced by its standby. A commit is sent again under its name until there is an
 //! answer; a question is asked again, and a snapshot that has answered one already ends in a conflict, after which the operation runs
-//! again. After [`failure::PATIENCE`] the operation fails.
+//! again. After [`PATIENCE`](crate::engines::remote::failure::PATIENCE) the operation fails.
 
 mod address;
-mod cache;
 mod commit;
 mod failure;
 mod keeping;
@@ -37,12 +36,14 @@ mod view;
 pub(crate) use kind::KIND;
 
 use crate::engines::OpenError;
+use crate::engines::remote::cache::{self, Cache};
+use crate::engines::remote::failure::Failure;
+use crate::engines::remote::place::Place;
+use crate::engines::remote::task::{self, wait_for};
 use crate::kv::{Batch, Kv, KvError, Sessions, Snapshot};
 use crate::types::Access;
 use address::Address;
-use cache::{Cache, Outcome};
 use commit::Attempt;
-use failure::Failure;
 use plan::Plan;
 use server::{Server, Sql};
 use std::collections::BTreeSet;
@@ -59,8 +60,6 @@ use weft_env::sync::Mutex;
 
 /// After a view had to be given up.
 const BEGIN_FOR: Duration = Duration::from_millis(100);
-/// Threads that read the server's answers.
-const THREADS: usize = 2;
 
 /// A store in a PostgreSQL database. Dropping it ends its session.
 pub struct PostgresKv {
@@ -78,9 +77,7 @@ struct Engine {
     cache: Option<Cache>,
     /// Keys for which deltas of this process wait.
     waiting: Mutex<BTreeSet<Vec<u8>>>,
-    is_fenced: AtomicBool,
-    /// When the last sign of life was sent that arrived, by both clocks: one stands still while the machine sleeps, one can be set.
-    signed: Mutex<Option<(Instant, Duration)>>,
+    place: Place,
     /// Until then views begin a transaction with their first question.
     begins_until: Mutex<Option<Instant>>,
     closing: Notify,
@@ -115,22 +112,7 @@ impl Attempts {
 }
 
 fn runtime(address: &Address) -> Result<Runtime, OpenError> {
-    let built = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(THREADS)
-        .thread_name("weft-postgres")
-        .enable_all()
-        .build();
-    built.map_err(|error| refused(address, format!("it gets no threads: {error}; end other programs")))
-}
-
-/// Waits for a task, on any thread; `None`: it panicked.
-fn wait_for<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
-    let (tell, told) = std::sync::mpsc::sync_channel(1);
-    runtime.spawn(async move {
-        // Somebody waits for it, unless the process ends.
-        let _ = tell.send(work.await);
-    });
-    told.recv().ok()
+    task::runtime("weft-postgres").map_err(|why| refused(address, why))
 }
 
 fn server(address: &Address, env: &Env) -> Result<Arc<Server>, OpenError> {
@@ -151,8 +133,7 @@ impl PostgresKv {
             attempts: Attempts::default(),
             cache: matches!(access, Access::Owner | Access::ShortLived).then(Cache::new),
             waiting: Mutex::default(),
-            is_fenced: AtomicBool::new(false),
-            signed: Mutex::new(None),
+            place: Place::new(env.clock.clone()),
             begins_until: Mutex::new(None),
             closing: Notify::new(),
             is_closed: AtomicBool::new(false),
@@ -202,26 +183,6 @@ impl Engine {
 
     fn begin_views(&self) {
         *self.begins_until.lock() = Some(self.server.env.clock.now() + BEGIN_FOR);
-    }
-
-    /// The moment of a sign of life, before it is sent.
-    fn moment(&self) -> (Instant, Duration) {
-        let clock = &self.server.env.clock;
-        (clock.now(), clock.unix_time())
-    }
-
-    /// Nobody else can have taken the place of this owner yet.
-    fn is_surely_owner(&self) -> bool {
-        let (now, now_unix) = self.moment();
-        let is_fresh = |(signed, signed_unix): (Instant, Duration)| {
-            let since = now_unix.checked_sub(signed_unix);
-            now.duration_since(signed) < session::SURE && since.is_some_and(|since| since < session::SURE)
-        };
-        !self.is_fenced.load(Ordering::Acquire) && self.signed.lock().is_some_and(is_fresh)
-    }
-
-    fn fence(&self) {
-        self.is_fenced.store(true, Ordering::Release);
     }
 
     /// After a conflict: deltas that wait for what was compared are applied, so that the next attempt compares values.
@@ -305,29 +266,18 @@ impl Kv for PostgresKv {
         if batch.is_empty() && batch.checks.is_empty() && batch.directories.is_empty() && batch.ranges.is_empty() {
             return Ok(());
         }
-        let read: Vec<Vec<u8>> = batch.keys().cloned().collect();
-        let changes = self.engine.cache.as_ref().map(|cache| cache.begin(&batch));
-        let plan = Plan::of(batch);
         let engine = self.engine.clone();
-        let committed = self.engine.wait_for(async move {
-            let committed = engine.commit_plan(&plan).await;
-            if committed == Err(Failure::Conflict) {
-                engine.fold_compared(&plan).await?;
-            }
-            committed
+        let committed = cache::during(self.engine.cache.as_ref(), batch, |batch| {
+            let plan = Plan::of(batch);
+            let committed = self.engine.wait_for(async move {
+                let committed = engine.commit_plan(&plan).await;
+                if committed == Err(Failure::Conflict) {
+                    engine.fold_compared(&plan).await?;
+                }
+                committed
+            });
+            committed.and_then(|answer| answer)
         });
-        let committed = committed.and_then(|answer| answer);
-        if let (Some(cache), Some(changes)) = (&self.engine.cache, changes) {
-            let outcome = match &committed {
-                Ok(()) => Outcome::Done,
-                Err(Failure::Lost(_) | Failure::Failed(_) | Failure::Fenced) => Outcome::Unknown,
-                Err(_) => Outcome::NotDone,
-            };
-            cache.end(changes, outcome);
-            if committed.is_err() {
-                cache.doubt(&read);
-            }
-        }
         committed.map_err(|failure| self.engine.error(failure))
     }
 

@@ -96,6 +96,41 @@ impl Subject for Postgres<'_> {
     }
 }
 
+/// A name in a cluster.
+struct Etcd<'c> {
+    cluster: &'c servers::Etcd,
+    access: Access,
+    name: String,
+}
+
+impl<'c> Etcd<'c> {
+    fn new(cluster: &'c servers::Etcd, access: Access) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("s{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let subject = Self { cluster, access, name };
+        subject.url().create().unwrap();
+        subject
+    }
+
+    fn url(&self) -> MetaUrl {
+        MetaUrl::parse(self.cluster.url(&self.name).as_ref()).unwrap()
+    }
+}
+
+impl Subject for Etcd<'_> {
+    fn open(&self) -> Arc<dyn Kv> {
+        self.url().open(self.access, None, &Env::system()).unwrap()
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+
+    fn checks_ranges(&self) -> bool {
+        true
+    }
+}
+
 /// Every key; with it all batches are written through.
 const EVERYTHING: &[SharedPrefix] = &[SharedPrefix { prefix: b"", fresh_ids: false }];
 /// Two of the keys that the suite pairs with others, and the counter.
@@ -112,6 +147,13 @@ fn postgres() {
     let server = servers::Postgres::start();
     conformance::all(|| Postgres::new(&server, Access::Owner));
     conformance::all(|| Postgres::new(&server, Access::Shared));
+}
+
+#[test]
+fn etcd() {
+    let cluster = servers::Etcd::start(3);
+    conformance::all(|| Etcd::new(&cluster, Access::Owner));
+    conformance::all(|| Etcd::new(&cluster, Access::Shared));
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! The store and its engines through their public face, also from processes that are killed.
 
+#[cfg(feature = "shared")]
+mod acknowledged;
 mod conformance;
 mod crash;
 mod damage;
+#[cfg(feature = "shared")]
+mod etcd;
 mod home;
 mod pages;
 #[cfg(feature = "shared")]

@@ -9,10 +9,11 @@
 //! sent again until there is an answer, and the server refuses the name of one that it has committed. The name of an attempt that was sent
 //! twice stays as long as the session, and one that is given up is named alone: a copy of it that arrives later changes nothing.
 
-use super::failure::Failure;
-use super::plan::{Columns, Directories, Plan, merge};
+use super::plan::{Columns, Directories, Plan};
 use super::server::{Connection, Sql, Step, together};
 use super::{Engine, sql};
+use crate::deltas::merge;
+use crate::engines::remote::failure::Failure;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio_postgres::Statement;
@@ -64,7 +65,7 @@ impl Engine {
             Err(failure) => {
                 self.attempts.give_back(answered);
                 if failure == Failure::Fenced {
-                    self.fence();
+                    self.place.lose();
                     return Err(failure);
                 }
                 if !was_lost {

@@ -1,9 +1,10 @@
 //! What a process does for the store besides operations: signs of life, and deltas that are folded into their values.
 
 use super::Engine;
-use super::failure::Failure;
 use super::server::Sql;
-use super::session::{SIGN_EVERY, Watch};
+use super::session::Watch;
+use crate::engines::remote::failure::Failure;
+use crate::engines::remote::place::SIGN_EVERY;
 use crate::owner::Role;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,12 +73,12 @@ impl Engine {
     /// A sign of life, if this process has a session.
     async fn sign(&self) -> Result<(), Failure> {
         let Some(session) = *self.session.lock().await else { return Ok(()) };
-        let moment = self.moment();
+        let moment = self.place.moment();
         if self.execute(Sql::Heartbeat, &[&session]).await? == 0 {
-            self.fence();
+            self.place.lose();
             return Err(Failure::Fenced);
         }
-        *self.signed.lock() = Some(moment);
+        self.place.signed(moment);
         Ok(())
     }
 

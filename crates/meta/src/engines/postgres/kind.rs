@@ -1,10 +1,13 @@
 //! The engine in the list of engines: what an address of it is, and how a store is made, found and copied.
 
 use super::address::{self, Address};
-use super::failure::{Failure, refusal};
+use super::failure::refusal;
 use super::plan::{Columns, columns_of};
 use super::server::Server;
-use super::{PostgresKv, refused, runtime, server, session, sql, wait_for};
+use super::{PostgresKv, refused, runtime, server, session, sql};
+use crate::engines::remote::failure::Failure;
+use crate::engines::remote::note;
+use crate::engines::remote::task::wait_for;
 use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
 use crate::kv::{Kv, Slot};
 use crate::owner::{Holder, Session};
@@ -12,7 +15,6 @@ use crate::pages::Pages;
 use crate::types::Access;
 use std::ffi::OsStr;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_postgres::Client;
@@ -186,21 +188,6 @@ fn evict(place: &OsStr, id: i64) -> Result<bool, OpenError> {
     })
 }
 
-/// In this user's folder for what programs remember, named after the address.
 fn note_file(place: &OsStr, suffix: &str) -> PathBuf {
-    let shown = format!("postgres:{}", place.to_string_lossy());
-    let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-    let readable: String = shown.chars().map(word).take(100).collect();
-    let digest = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, shown.as_bytes());
-    let folder = state_folder();
-    if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
-        tracing::debug!(folder = %folder.display(), %error, "nothing can be noted there");
-    }
-    folder.join(format!("{readable}-{digest:016x}{suffix}"))
-}
-
-fn state_folder() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")));
-    state.unwrap_or_else(|| PathBuf::from("/var/lib")).join("weft")
+    note::file(&format!("postgres:{}", place.to_string_lossy()), suffix)
 }

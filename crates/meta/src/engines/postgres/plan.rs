@@ -196,15 +196,6 @@ fn after(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-/// Deltas, in the order in which they were kept, applied to a value.
-pub(super) fn merge(mut value: Option<Vec<u8>>, deltas: &[Vec<u8>]) -> Result<Option<Vec<u8>>, String> {
-    for bytes in deltas {
-        let delta = Delta::decode(bytes).ok_or("a delta that waits for its key is damaged")?;
-        value = Some(delta.apply(value.as_deref())?);
-    }
-    Ok(value)
-}
-
 /// Slots of a store that is being made, a later value of a key in the place of an earlier one: what is set, and what is removed.
 pub(super) fn columns_of(slots: Vec<Slot>) -> (Columns, Vec<Vec<u8>>) {
     let last: BTreeMap<_, _> = slots.into_iter().collect();

@@ -1,5 +1,4 @@
 use super::*;
-use crate::store::values::Usage;
 use weft_format::records::{Attributes, Kind, Timestamp};
 use weft_format::{Ino, PolicyId};
 
@@ -97,15 +96,4 @@ fn a_range_of_one_domain_has_one_guard() {
     assert!(!within(&key(3, 7, b""), &key(3, 9, b"")));
     assert!(!within(&[3], &[4]));
     assert!(!within(&[], &[255]));
-}
-
-#[test]
-fn deltas_add_up_in_their_order() {
-    let delta = |inodes| Delta::Usage { inodes, live_bytes: 1 }.encode().expect("it is kept");
-    let value = Usage { inodes: 5, live_bytes: 0 }.encode();
-    let merged = merge(Some(value), &[delta(2), delta(-3)]).unwrap().unwrap();
-    assert_eq!(Usage::decode(&merged).unwrap().inodes, 4);
-    assert_eq!(merge(None, &[]), Ok(None));
-    assert!(merge(None, &[delta(1)]).is_err(), "what is to be merged with is missing");
-    assert!(merge(Some(vec![1]), &[vec![9]]).is_err());
 }

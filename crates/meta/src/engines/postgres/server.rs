@@ -1,8 +1,8 @@
 //! Connections to the server: made, prepared, kept for the next.
 
 use super::address::Address;
-use super::failure::{Failure, PATIENCE};
 use super::sql;
+use crate::engines::remote::failure::{Failure, PATIENCE};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,26 +2,21 @@
 
 use super::Engine;
 use super::address::Address;
-use super::failure::{Failure, refusal};
+use super::failure::refusal;
 use super::server::{Connection, Sql, Step, together};
 use super::sql;
 use crate::engines::OpenError;
+use crate::engines::remote::failure::Failure;
+use crate::engines::remote::place::SILENCE_MAX;
+use crate::engines::remote::process::{began, has_ended, this_machine};
 use crate::owner::{Holder, OwnerError, Role, Session};
 use crate::types::Access;
-use rustix::process::Pid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 
-/// Each session says so often that it lives.
-pub(super) const SIGN_EVERY: Duration = Duration::from_secs(3);
-/// A session that said nothing for so long is silent: another process may take its place.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(20);
-/// For so long after a sign of life its owner still has its place for sure.
-pub(super) const SURE: Duration = Duration::from_secs(15);
 /// One that is no owner, and so in nobody's way, is forgotten after so long.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
 /// A short-lived owner's change is waited for.
@@ -72,9 +67,9 @@ impl Engine {
         let connection = self.server.connection().await.map_err(failed)?;
         let (began, mut watch) = (clock.now(), Watch::default());
         loop {
-            let moment = self.moment();
+            let moment = self.place.moment();
             if let Some(session) = insert(&connection, self.role(), &holder).await.map_err(failed)? {
-                *self.signed.lock() = Some(moment);
+                self.place.signed(moment);
                 *self.session.lock().await = Some(session);
                 break;
             }
@@ -142,7 +137,7 @@ impl Engine {
 
     /// The session of this process: one that owns nothing is made with its first commit.
     pub(super) async fn session(&self) -> Result<i64, Failure> {
-        if self.is_fenced.load(Ordering::Acquire) {
+        if self.place.is_lost() {
             return Err(Failure::Fenced);
         }
         let mut session = self.session.lock().await;
@@ -200,33 +195,11 @@ impl Watch {
     }
 }
 
-impl Role {
-    fn number(self) -> i16 {
-        match self {
-            Role::Helper => 0,
-            Role::Member => 1,
-            Role::Owner => 2,
-        }
-    }
-
-    fn of(number: i16) -> Self {
-        match number {
-            2 => Role::Owner,
-            1 => Role::Member,
-            _ => Role::Helper,
-        }
-    }
-
-    fn is_kept_out_by(self, other: Self) -> bool {
-        self != Role::Helper && other != Role::Helper && (self == Role::Owner || other == Role::Owner)
-    }
-}
-
 /// `None`: somebody is in the way.
 async fn insert(connection: &Connection, role: Role, holder: &Holder) -> Result<Option<i64>, Failure> {
     let (text, machine) = (holder.to_text(), this_machine().unwrap_or_default());
     let began = began(holder.process).unwrap_or_default();
-    let role = role.number();
+    let role = i16::from(role.number());
     let parameters: [&(dyn ToSql + Sync); 4] = [&role, &text, &machine, &began];
     let (client, mut entered) = (&connection.client, None);
     let row = &mut entered;
@@ -268,7 +241,8 @@ fn session_of(row: &tokio_postgres::Row) -> Result<Found, tokio_postgres::Error>
     let holder = Holder::from_text(&text).unwrap_or(unreadable);
     let is_here = this_machine().is_some_and(|here| here == machine);
     let has_ended = is_here && has_ended(holder.process, &process_began);
-    let role = Role::of(row.try_get(5)?);
+    let role: i16 = row.try_get(5)?;
+    let role = Role::of(u8::try_from(role).unwrap_or_default());
     Ok(Found {
         session: row.try_get(0)?,
         role,
@@ -327,33 +301,5 @@ pub(super) async fn recognise(client: &Client, address: &Address) -> Result<(), 
         Some(found) if found > known => Err(OpenError::Newer { place, found, known }),
         Some(found) if found > 0 => Err(OpenError::Older { place, found, known }),
         _ => Err(OpenError::NotOurs(place)),
-    }
-}
-
-/// Processes of one machine, and of one space of process numbers on it, have the same; `None`: that cannot be told.
-fn this_machine() -> Option<String> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let space = std::fs::read_link("/proc/self/ns/pid").ok()?;
-    Some(format!("{} {}", boot.trim(), space.display()))
-}
-
-/// Has a process of this machine ended? A machine may hide the processes of others: what cannot be told has not.
-fn has_ended(process: u32, process_began: &str) -> bool {
-    let Some(pid) = Pid::from_raw(process.cast_signed()) else { return false };
-    if rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH) {
-        return true;
-    }
-    // Another may have its number now.
-    began(process).is_some_and(|began| began != process_began)
-}
-
-/// When a process began, in the machine's own count; empty: nothing but its exit status is left of it. `None`: that cannot be told.
-fn began(process: u32) -> Option<String> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the program's name in brackets, and may have brackets in it; the third is the state, the 22nd the time.
-    let mut after_name = status.rsplit_once(')')?.1.split_ascii_whitespace();
-    match after_name.next()? {
-        "Z" | "X" => Some(String::new()),
-        _ => after_name.nth(18).map(str::to_owned),
     }
 }

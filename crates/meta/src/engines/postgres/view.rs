@@ -2,11 +2,12 @@
 //! begins, and the first is asked again in it, in the same round trip: if the answer is the same, the transaction's moment is as good as
 //! that of the first question. If it is not, the operation runs again, and for a while transactions begin with the first question.
 
-use super::cache::{Cache, Quiet, Seen};
-use super::failure::Failure;
-use super::plan::merge;
 use super::server::{Connection, REQUEST_MAX, Server, Sql, Step, together};
 use super::{Engine, sql};
+use crate::deltas::merge;
+use crate::engines::remote::cache::Quiet;
+use crate::engines::remote::failure::Failure;
+use crate::engines::remote::recall::Recall;
 use crate::kv::{Answer, KvError, Link, Pair, Question, Slot, Snapshot, Wanted};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,8 +18,7 @@ use tokio_postgres::types::{FromSql, ToSql, Type};
 pub(super) struct View<'e> {
     engine: &'e Engine,
     stage: RefCell<Stage>,
-    /// What was read from the cache.
-    seen: RefCell<Vec<Seen>>,
+    recall: Recall<'e>,
 }
 
 /// How far it is.
@@ -72,7 +72,8 @@ type Parameters = Vec<Box<dyn ToSql + Sync + Send>>;
 
 impl<'e> View<'e> {
     pub fn new(engine: &'e Engine) -> Self {
-        Self { engine, stage: RefCell::new(Stage::New), seen: RefCell::default() }
+        let recall = Recall::new(engine.cache.as_ref(), &engine.place);
+        Self { engine, stage: RefCell::new(Stage::New), recall }
     }
 
     fn ask(&self, sql: Sql, parameters: Parameters) -> Result<Vec<Row>, KvError> {
@@ -105,70 +106,20 @@ impl<'e> View<'e> {
         *self.stage.borrow_mut() = stage;
         // In a transaction the moment is that of before.
         if !is_begun {
-            self.hold()?;
+            self.recall.hold()?;
         }
         Ok(rows)
-    }
-
-    /// The cache, as long as the server was not asked: after that its answers are of another moment.
-    fn cache(&self) -> Option<&'e Cache> {
-        let is_new = matches!(*self.stage.borrow(), Stage::New);
-        self.engine.cache.as_ref().filter(|_| is_new && self.engine.is_surely_owner())
-    }
-
-    /// What was read from the cache is still so.
-    fn hold(&self) -> Result<(), KvError> {
-        let Some(cache) = &self.engine.cache else { return Ok(()) };
-        let seen = self.seen.borrow();
-        let holds = seen.is_empty() || self.engine.is_surely_owner() && seen.iter().all(|seen| cache.holds(seen));
-        if holds { Ok(()) } else { Err(KvError::Conflict) }
-    }
-
-    /// The values of all these keys, if all are cached.
-    fn cached<'k>(&self, keys: impl Iterator<Item = &'k [u8]>) -> Result<Option<Vec<Option<Vec<u8>>>>, KvError> {
-        let Some(cache) = self.cache() else { return Ok(None) };
-        let (mut values, mut seen) = (Vec::new(), Vec::new());
-        for key in keys {
-            let Some((value, at)) = cache.get(key) else { return Ok(None) };
-            values.push(value);
-            seen.push(at);
-        }
-        let is_first = self.seen.borrow().is_empty();
-        self.seen.borrow_mut().extend(seen);
-        match self.hold() {
-            // Nothing was answered yet: the server is asked.
-            Err(KvError::Conflict) if is_first => {
-                self.seen.borrow_mut().clear();
-                Ok(None)
-            }
-            held => held.map(|()| Some(values)),
-        }
-    }
-
-    /// The answer to a question without a range, if all of it is cached.
-    fn cached_answer(&self, keys: &[Wanted]) -> Result<Option<Answer>, KvError> {
-        let seen = self.seen.borrow().len();
-        let Some(values) = self.cached(keys.iter().map(|wanted| &*wanted.key))? else { return Ok(None) };
-        let named = |(wanted, value): (&Wanted, &Option<Vec<u8>>)| wanted.link.as_ref()?.of(value.as_deref()?);
-        let linked: Vec<Vec<u8>> = keys.iter().zip(&values).filter_map(named).collect();
-        let Some(found) = self.cached(linked.iter().map(Vec::as_slice))? else {
-            self.seen.borrow_mut().truncate(seen);
-            return Ok(None);
-        };
-        let keys = keys.iter().map(|wanted| wanted.key.clone()).chain(linked);
-        Ok(Some(Answer { slots: keys.zip(values.into_iter().chain(found)).collect(), pairs: Vec::new() }))
     }
 
     /// Before a question whose answer may be cached: one of a moment to come, not of a transaction that has begun.
     fn quiet(&self) -> Option<Quiet> {
         let is_to_come = matches!(*self.stage.borrow(), Stage::New | Stage::Asked(_));
-        self.engine.cache.as_ref().filter(|_| is_to_come).and_then(Cache::quiet)
+        if is_to_come { self.recall.quiet() } else { None }
     }
 
-    fn fill<'k>(&self, slots: impl Iterator<Item = (&'k [u8], Option<&'k [u8]>)>, since: Option<Quiet>) {
-        if let (Some(cache), Some(since)) = (&self.engine.cache, since) {
-            slots.for_each(|(key, value)| cache.fill(key, value, since));
-        }
+    /// Before that its answers are of another moment than the cache's.
+    fn was_asked(&self) -> bool {
+        !matches!(*self.stage.borrow(), Stage::New)
     }
 
     fn value(&self, value: Option<Vec<u8>>, deltas: Option<Vec<Vec<u8>>>) -> Result<Option<Vec<u8>>, KvError> {
@@ -247,7 +198,9 @@ impl Snapshot for View<'_> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(values) = self.cached(keys.iter().map(Vec::as_slice))? {
+        if !self.was_asked()
+            && let Some(values) = self.recall.values(keys.iter().map(Vec::as_slice))?
+        {
             return Ok(values);
         }
         let quiet = self.quiet();
@@ -261,7 +214,7 @@ impl Snapshot for View<'_> {
                 *slot = value;
             }
         }
-        self.fill(keys.iter().zip(&values).map(|(key, value)| (&**key, value.as_deref())), quiet);
+        self.recall.fill(keys.iter().zip(&values).map(|(key, value)| (&**key, value.as_deref())), quiet);
         Ok(values)
     }
 
@@ -274,7 +227,8 @@ impl Snapshot for View<'_> {
             return Ok(Answer::default());
         }
         if range.is_none()
-            && let Some(answer) = self.cached_answer(&keys)?
+            && !self.was_asked()
+            && let Some(answer) = self.recall.answer(&keys)?
         {
             return Ok(answer);
         }
@@ -319,7 +273,7 @@ impl Snapshot for View<'_> {
                 answer.slots.push((key, None));
             }
         }
-        self.fill(answer.slots.iter().map(|(key, value)| (&**key, value.as_deref())), quiet);
+        self.recall.fill(answer.slots.iter().map(|(key, value)| (&**key, value.as_deref())), quiet);
         Ok(answer)
     }
 

@@ -4,6 +4,7 @@
 //! some buckets by chance. A bucket counts the changes that began or ended in it, so that a view can tell whether what it has read from
 //! here still holds when the server answers its next question.
 
+use super::failure::Failure;
 use crate::deltas::Delta;
 use crate::keys::SHARED;
 use crate::kv::Batch;
@@ -43,16 +44,16 @@ struct Bucket {
 
 /// A bucket as it was when a value of it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(in crate::engines) struct Seen {
     bucket: usize,
     version: u64,
 }
 
 /// A moment at which no commit was under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Quiet(u64);
+pub(in crate::engines) struct Quiet(u64);
 
-pub(super) struct Cache {
+pub(in crate::engines) struct Cache {
     values: Values<Vec<u8>, Value, ByBytes>,
     buckets: Vec<Mutex<Bucket>>,
     /// Commits that began, and that ended.
@@ -61,7 +62,7 @@ pub(super) struct Cache {
 }
 
 /// What a commit will change.
-pub(super) struct Changes {
+pub(in crate::engines) struct Changes {
     writes: Vec<(Vec<u8>, Value)>,
     /// Of values that were cached before it.
     deltas: Vec<(Vec<u8>, Delta, Option<Value>)>,
@@ -71,7 +72,7 @@ pub(super) struct Changes {
 
 /// How a commit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::engines) enum Outcome {
     Done,
     NotDone,
     Unknown,
@@ -84,6 +85,31 @@ fn is_own(key: &[u8]) -> bool {
 fn bucket_of(key: &[u8]) -> usize {
     let hash = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, key);
     (hash % BUCKETS as u64) as usize
+}
+
+/// Commits a batch while what it changes is not cached.
+///
+/// # Errors
+/// Those of the commit.
+pub(in crate::engines) fn during(
+    cache: Option<&Cache>,
+    batch: Batch,
+    commit: impl FnOnce(Batch) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some(cache) = cache else { return commit(batch) };
+    let read: Vec<Vec<u8>> = batch.keys().cloned().collect();
+    let changes = cache.begin(&batch);
+    let committed = commit(batch);
+    let outcome = match &committed {
+        Ok(()) => Outcome::Done,
+        Err(Failure::Lost(_) | Failure::Failed(_) | Failure::Fenced) => Outcome::Unknown,
+        Err(_) => Outcome::NotDone,
+    };
+    cache.end(changes, outcome);
+    if committed.is_err() {
+        cache.doubt(&read);
+    }
+    committed
 }
 
 impl Cache {

@@ -1,0 +1,474 @@
+//! How a batch is committed: by one transaction, which compares everything with one state.
+//!
+//! ```text
+//! compare: the session is there; its slot has counted n; nobody has the lock; the checks; the directories as they are known here
+//! success: the slot counts n + 1; the changes
+//! failure: the session, the slot, the lock, and the directories as they are
+//! ```
+//!
+//! A lost answer leaves unknown whether the transaction ran. So it is sent again: if it ran, the slot has counted. One that is given up has
+//! its slot counted by hand, so that a copy of it that arrives later changes nothing.
+//!
+//! A batch with more checks than a transaction takes has the *lock* first: while it is there no other commit goes through, so its checks
+//! may be looked at one after another. The lock goes with the session's lease.
+
+use super::Engine;
+use super::layout::{Row, stored};
+use super::plan::{Plan, delete, nested};
+use super::protocol::{Compare, Found, KeyValue, Operation, Outcome, Put, Range, Request, Than, Transaction};
+use super::session::Own;
+use crate::deltas::{Delta, merge};
+use crate::engines::remote::failure::{Failure, MISSING, PATIENCE};
+use std::time::Duration;
+use weft_env::sync::Mutex;
+
+/// A commit that others wait for takes some round trips.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Questions of one transaction.
+const QUESTIONS_MAX: usize = 100;
+/// How often a commit learns that a directory's row is another one, as deltas are folded, before its operation runs again.
+const BASES_MAX: usize = 8;
+
+/// Rows of a key that are taken in at once.
+const TAKEN_MAX: i64 = 1000;
+
+/// Counts commits of a session, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub number: u32,
+    /// Commits that went through it.
+    pub count: i64,
+}
+
+/// The slots of this process's session.
+#[derive(Default)]
+pub(super) struct Slots(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    made: u32,
+    free: Vec<Slot>,
+    /// What was last sent through them is not known to have run.
+    unsettled: Vec<Slot>,
+}
+
+impl Slots {
+    fn take(&self) -> Slot {
+        let mut known = self.0.lock();
+        known.free.pop().unwrap_or_else(|| {
+            known.made += 1;
+            Slot { number: known.made, count: 0 }
+        })
+    }
+
+    fn give_back(&self, slot: Slot) {
+        self.0.lock().free.push(slot);
+    }
+
+    fn leave(&self, slot: Slot) {
+        self.0.lock().unsettled.push(slot);
+    }
+
+    fn take_unsettled(&self) -> Vec<Slot> {
+        std::mem::take(&mut self.0.lock().unsettled)
+    }
+}
+
+/// What came of sending a commit.
+enum Sent {
+    Done,
+    /// These are the rows of the directories and of the keys that deltas are left at.
+    Refused(Vec<Found>),
+    /// Somebody has the lock.
+    Locked(KeyValue),
+}
+
+/// A value that is changed by what it is: its row as it was read, and what takes its place.
+struct Merged {
+    key: Vec<u8>,
+    mod_revision: i64,
+    value: Vec<u8>,
+    /// Rows of deltas that the value has taken in.
+    deltas: Vec<Vec<u8>>,
+}
+
+impl Engine {
+    /// Commits what is planned, or finds that it was.
+    pub(super) async fn commit_plan(&self, plan: &Plan) -> Result<(), Failure> {
+        let own = self.own().await?;
+        for slot in self.slots.take_unsettled() {
+            if let Err(failure) = self.settle(own, slot, PATIENCE).await {
+                self.slots.leave(slot);
+                return Err(failure);
+            }
+        }
+        let mut slot = self.slots.take();
+        let committed = match plan.is_small() {
+            true => self.commit_small(plan, own, &mut slot).await,
+            false => self.commit_large(plan, own, &mut slot).await,
+        };
+        let committed = match committed {
+            // A copy of it may still be on its way.
+            Err(failure @ (Failure::Lost(_) | Failure::Failed(_))) => {
+                match self.settle(own, slot, Duration::ZERO).await {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(failure),
+                    Err(_) => {
+                        self.slots.leave(slot);
+                        Err(failure)
+                    }
+                }
+            }
+            committed => {
+                self.slots.give_back(slot);
+                committed
+            }
+        };
+        match &committed {
+            Ok(()) => {
+                self.forget_bases(&plan.written);
+                self.note_waiting(plan.deltas.iter().map(|(key, _)| key.clone()));
+            }
+            Err(Failure::Fenced) => self.place.lose(),
+            Err(_) => {}
+        }
+        committed
+    }
+
+    async fn commit_small(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
+        let deadline = self.server.env.clock.now() + PATIENCE;
+        let mut bases: Vec<Vec<u8>> = plan.directories.iter().map(|check| self.base(check)).collect();
+        let mut rounds = 0;
+        loop {
+            let merged = self.merged(&plan.merged).await?;
+            let mut checks = plan.checks.clone();
+            checks.push(Compare::is_absent(self.layout.lock()));
+            self.check_rows(plan, &bases, &merged, &mut checks);
+            let mut changes = plan.changes.clone();
+            self.change_rows(plan, own, *slot, merged, &mut changes);
+            match self.send(plan, own, slot, checks, nested(changes)).await? {
+                Sent::Done => return Ok(()),
+                Sent::Locked(_) if self.server.env.clock.now() > deadline => {
+                    return Err(Failure::Failed(
+                        "a large change of another process is not done after a minute; try again".into(),
+                    ));
+                }
+                Sent::Locked(lock) => {
+                    self.free_lock_of(own, &lock).await?;
+                    self.server.env.clock.sleep(LOOK_EVERY).await;
+                }
+                Sent::Refused(rows) => {
+                    rounds += 1;
+                    let has_learned = self.learn(plan, &mut bases, rows)?;
+                    // What is merged was read before it was sent.
+                    let may_go = has_learned || !plan.merged.is_empty();
+                    if rounds > BASES_MAX || !may_go {
+                        return self.refuse(plan).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// With the lock.
+    async fn commit_large(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
+        let _turn = self.locking.lock().await;
+        self.lock(own).await?;
+        let committed = self.commit_locked(plan, own, slot).await;
+        if !matches!(committed, Ok(()) | Err(Failure::Lost(_) | Failure::Fenced)) {
+            self.unlock(own).await?;
+        }
+        committed
+    }
+
+    async fn commit_locked(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
+        if !self.all_hold(&plan.checks).await? {
+            return Err(Failure::Conflict);
+        }
+        for check in &plan.directories {
+            if !check.holds(self.stored(&check.key).await?.as_deref()) {
+                return Err(Failure::Conflict);
+            }
+        }
+        for (key, _) in &plan.deltas {
+            if self.stored(key).await?.is_none() {
+                return Err(Failure::Damaged(MISSING.into()));
+            }
+        }
+        let merged = self.merged(&plan.merged).await?;
+        let mut changes = plan.changes.clone();
+        self.change_rows(plan, own, *slot, merged, &mut changes);
+        changes.push(delete(self.layout.lock(), Vec::new()));
+        let is_mine = Compare::is(self.layout.lock(), Than::Value(own.session.to_be_bytes().to_vec()));
+        // What is folded meanwhile changes no sum, and is taken out with its deltas.
+        match self.send(plan, own, slot, vec![is_mine], nested(changes)).await? {
+            Sent::Done => Ok(()),
+            Sent::Refused(_) | Sent::Locked(_) => Err(Failure::Conflict),
+        }
+    }
+
+    /// Sends a commit until there is an answer.
+    async fn send(
+        &self,
+        plan: &Plan,
+        own: Own,
+        slot: &mut Slot,
+        checks: Vec<Compare>,
+        changes: Vec<Request>,
+    ) -> Result<Sent, Failure> {
+        let session = self.layout.session(own.role, own.lease);
+        let counter = self.layout.slot(own.session, slot.number);
+        let mut compare = vec![
+            Compare::is(session.clone(), Than::Create(own.session)),
+            Compare::is(counter.clone(), Than::Version(slot.count)),
+        ];
+        compare.extend(checks);
+        let counted = Put { key: counter.clone(), value: Vec::new(), lease: own.lease };
+        let success = [Request::Put(counted)].into_iter().chain(changes).map(Operation::from).collect();
+        let one = |key: Vec<u8>| Request::Range(Range { key, ..Range::default() });
+        let rows = plan.directories.iter().map(|check| &check.key).chain(plan.deltas.iter().map(|(key, _)| key));
+        let rows = rows.map(|key| one(self.layout.value(key)));
+        let questions = [one(session), one(counter), one(self.layout.lock())].into_iter().chain(rows);
+        let failure = questions.take(QUESTIONS_MAX).map(Operation::from).collect();
+        let outcome = self.server.transact(Transaction { compare, success, failure }).await?;
+        self.sent(own, slot, outcome)
+    }
+
+    fn sent(&self, own: Own, slot: &mut Slot, outcome: Outcome) -> Result<Sent, Failure> {
+        if outcome.succeeded {
+            slot.count += 1;
+            return Ok(Sent::Done);
+        }
+        let mut found = outcome.found();
+        let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+        let (session, counter, lock) = (next(), next(), next());
+        if session.is_none_or(|session| session.create_revision != own.session) {
+            return Err(Failure::Fenced);
+        }
+        if counter.is_some_and(|counter| counter.version > slot.count) {
+            slot.count += 1;
+            return Ok(Sent::Done);
+        }
+        match lock {
+            Some(lock) => Ok(Sent::Locked(lock)),
+            None => Ok(Sent::Refused(found.collect())),
+        }
+    }
+
+    /// What a commit asks of rows that may change meanwhile without harm.
+    fn check_rows(&self, plan: &Plan, bases: &[Vec<u8>], merged: &[Merged], checks: &mut Vec<Compare>) {
+        let is_merged = |key: &[u8]| merged.iter().any(|merged| merged.key == key);
+        for (check, base) in plan.directories.iter().zip(bases) {
+            if !is_merged(&check.key) {
+                checks.push(Compare::is(self.layout.value(&check.key), Than::Value(stored(base))));
+            }
+        }
+        for merged in merged {
+            checks.push(Compare::is(self.layout.value(&merged.key), Than::Mod(merged.mod_revision)));
+        }
+        for (key, _) in &plan.deltas {
+            checks.push(Compare::is_there(self.layout.value(key)));
+        }
+    }
+
+    fn change_rows(&self, plan: &Plan, own: Own, slot: Slot, merged: Vec<Merged>, changes: &mut Vec<Request>) {
+        // One slot's commits come one after another, so this is no other's.
+        let number = i64::from(slot.number) << 40 | slot.count;
+        changes.extend(plan.left(&self.layout, own.session, number));
+        for Merged { key, value, deltas, .. } in merged {
+            changes.push(Request::Put(Put { key: self.layout.value(&key), value: stored(&value), lease: 0 }));
+            changes.extend(deltas.into_iter().map(|row| delete(row, Vec::new())));
+        }
+    }
+
+    /// The rows of directories as they are: true if one is not what was believed, and still what it must be.
+    fn learn(&self, plan: &Plan, bases: &mut [Vec<u8>], rows: Vec<Found>) -> Result<bool, Failure> {
+        let mut has_learned = false;
+        for ((check, base), found) in plan.directories.iter().zip(bases).zip(rows) {
+            let Some(row) = found.kvs.into_iter().next() else { return Err(Failure::Conflict) };
+            let Some((_, Row::Value(value))) = self.layout.row(&row.key, &row.value) else {
+                return Err(Failure::Damaged("the row of a directory is none of WeftFS".into()));
+            };
+            if !check.holds(Some(&value)) {
+                return Err(Failure::Conflict);
+            }
+            if *base != value {
+                self.note_base(&check.key, &value);
+                *base = value;
+                has_learned = true;
+            }
+        }
+        Ok(has_learned)
+    }
+
+    /// Why a commit was refused that is not in conflict with a directory.
+    async fn refuse(&self, plan: &Plan) -> Result<(), Failure> {
+        for (key, _) in &plan.deltas {
+            if self.stored(key).await?.is_none() && self.all_hold(&plan.checks).await? {
+                return Err(Failure::Damaged(MISSING.into()));
+            }
+        }
+        Err(Failure::Conflict)
+    }
+
+    /// Do all these comparisons hold, each at some moment?
+    async fn all_hold(&self, checks: &[Compare]) -> Result<bool, Failure> {
+        for compare in checks.chunks(QUESTIONS_MAX) {
+            let compare = compare.to_vec();
+            if !self.server.transact(Transaction { compare, ..Transaction::default() }).await?.succeeded {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The stored value of a key, without deltas.
+    async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let found = self.server.ask(Range { key: self.layout.value(key), ..Range::default() }).await?;
+        Ok(found.kvs.into_iter().next().and_then(|row| match self.layout.row(&row.key, &row.value) {
+            Some((_, Row::Value(value))) => Some(value),
+            _ => None,
+        }))
+    }
+
+    /// What becomes of values that are changed by what they are.
+    async fn merged(&self, deltas: &[(Vec<u8>, Delta)]) -> Result<Vec<Merged>, Failure> {
+        let mut all = Vec::new();
+        for (key, delta) in deltas {
+            let mut merged = self.taken(key).await?.ok_or_else(|| Failure::Damaged(MISSING.into()))?;
+            merged.value = delta.apply(Some(&merged.value)).map_err(Failure::Damaged)?;
+            all.push(merged);
+        }
+        Ok(all)
+    }
+
+    /// A key's value with its deltas taken in; `None`: there is none.
+    async fn taken(&self, key: &[u8]) -> Result<Option<Merged>, Failure> {
+        let (start, end) = self.layout.with_deltas(key);
+        let limit = TAKEN_MAX;
+        let found = self.server.ask(Range { key: start, range_end: end, limit, ..Range::default() }).await?;
+        let (mut value, mut mod_revision, mut deltas, mut rows) = (None, 0, Vec::new(), Vec::new());
+        for row in found.kvs {
+            match self.layout.row(&row.key, &row.value) {
+                Some((_, Row::Value(bytes))) => (value, mod_revision) = (Some(bytes), row.mod_revision),
+                Some((_, Row::Delta(bytes))) => {
+                    deltas.push(bytes);
+                    rows.push(row.key);
+                }
+                None => return Err(Failure::Damaged("a row is none of WeftFS".into())),
+            }
+        }
+        let value = merge(value, &deltas).map_err(Failure::Damaged)?;
+        Ok(value.map(|value| Merged { key: key.to_vec(), mod_revision, value, deltas: rows }))
+    }
+
+    /// Takes the deltas that wait for a key into its value, some at a time. To be done twice, or by two, changes nothing.
+    pub(super) async fn fold(&self, key: &[u8]) -> Result<(), Failure> {
+        let Some(mut merged) = self.taken(key).await? else { return Ok(()) };
+        if merged.deltas.is_empty() {
+            return Ok(());
+        }
+        let at = self.layout.value(key);
+        let compare = vec![Compare::is(at.clone(), Than::Mod(merged.mod_revision))];
+        let deltas = std::mem::take(&mut merged.deltas).into_iter().map(|row| delete(row, Vec::new())).collect();
+        let put = Request::Put(Put { key: at, value: stored(&merged.value), lease: 0 });
+        let success = nested(deltas).into_iter().chain([put]).map(Operation::from).collect();
+        let outcome = self.server.transact(Transaction { compare, success, failure: Vec::new() }).await?;
+        if outcome.succeeded {
+            self.note_base(key, &merged.value);
+        }
+        Ok(())
+    }
+
+    /// After a conflict: deltas that wait for what was compared are taken in, so that the next attempt compares values.
+    pub(super) async fn fold_compared(&self, plan: &Plan) -> Result<(), Failure> {
+        for keys in plan.compared.chunks(QUESTIONS_MAX) {
+            let questions = keys.iter().map(|key| {
+                let (key, range_end) = self.layout.deltas(key);
+                Operation::from(Request::Range(Range { key, range_end, limit: 1, keys_only: true, ..Range::default() }))
+            });
+            let transaction = Transaction { success: questions.collect(), ..Transaction::default() };
+            let found = self.server.transact(transaction).await?.found();
+            for (key, _) in keys.iter().zip(found).filter(|(_, found)| !found.kvs.is_empty()) {
+                self.fold(key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lock; one commit of this process at a time does.
+    async fn lock(&self, own: Own) -> Result<(), Failure> {
+        let deadline = self.server.env.clock.now() + PATIENCE;
+        let (session, lock) = (self.layout.session(own.role, own.lease), self.layout.lock());
+        let one = |key: &[u8]| Operation::from(Request::Range(Range { key: key.to_vec(), ..Range::default() }));
+        let put = Put { key: lock.clone(), value: own.session.to_be_bytes().to_vec(), lease: own.lease };
+        loop {
+            let outcome = self.server.transact(Transaction {
+                compare: vec![
+                    Compare::is(session.clone(), Than::Create(own.session)),
+                    Compare::is_absent(lock.clone()),
+                ],
+                success: vec![Request::Put(put.clone()).into()],
+                failure: vec![one(&session), one(&lock)],
+            });
+            let outcome = outcome.await?;
+            if outcome.succeeded {
+                return Ok(());
+            }
+            let mut found = outcome.found();
+            let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+            if next().is_none_or(|session| session.create_revision != own.session) {
+                return Err(Failure::Fenced);
+            }
+            // Of an attempt whose answer was lost.
+            if next().is_some_and(|lock| lock.value == own.session.to_be_bytes()) {
+                return Ok(());
+            }
+            if self.server.env.clock.now() > deadline {
+                return Err(Failure::Failed(
+                    "a large change of another process is not done after a minute; try again".into(),
+                ));
+            }
+            self.server.env.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn unlock(&self, own: Own) -> Result<(), Failure> {
+        let lock = self.layout.lock();
+        let is_mine = Compare::is(lock.clone(), Than::Value(own.session.to_be_bytes().to_vec()));
+        let success = vec![delete(lock, Vec::new()).into()];
+        self.server.transact(Transaction { compare: vec![is_mine], success, failure: Vec::new() }).await.map(drop)
+    }
+
+    /// One that a lost commit of this process has left.
+    async fn free_lock_of(&self, own: Own, lock: &KeyValue) -> Result<(), Failure> {
+        if lock.value != own.session.to_be_bytes() {
+            return Ok(());
+        }
+        // Who has it in this process goes on first.
+        let _turn = self.locking.lock().await;
+        self.unlock(own).await
+    }
+
+    /// Of a commit whose outcome is not known: did it run? If it did not, it never will.
+    async fn settle(&self, own: Own, slot: Slot, patience: Duration) -> Result<bool, Failure> {
+        let session = self.layout.session(own.role, own.lease);
+        let key = self.layout.slot(own.session, slot.number);
+        let transaction = Transaction {
+            compare: vec![
+                Compare::is(session.clone(), Than::Create(own.session)),
+                Compare::is(key.clone(), Than::Version(slot.count)),
+            ],
+            success: vec![Request::Put(Put { key, value: Vec::new(), lease: own.lease }).into()],
+            failure: vec![Request::Range(Range { key: session, ..Range::default() }).into()],
+        };
+        let outcome = self.server.transact_for(transaction, patience).await?;
+        let is_given_up = outcome.succeeded;
+        if !is_given_up && outcome.found().all(|session| session.kvs.is_empty()) {
+            // With the session its slots are gone, and what is on its way is refused.
+            return Err(Failure::Fenced);
+        }
+        self.slots.give_back(Slot { count: slot.count + 1, ..slot });
+        Ok(!is_given_up)
+    }
+}

@@ -1,0 +1,166 @@
+//! A cluster of etcd, as Debian has it.
+
+use super::{START_MAX, free_port};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use weft_env::{Clock, SystemClock};
+
+/// Members that find each other.
+pub struct Etcd {
+    folder: tempfile::TempDir,
+    members: Vec<Member>,
+}
+
+struct Member {
+    port: u16,
+    peer_port: u16,
+    child: Option<Child>,
+}
+
+impl Etcd {
+    /// So many new members, and an empty store. The settings are options of each.
+    ///
+    /// # Panics
+    /// etcd is not installed, or does not start.
+    #[must_use]
+    pub fn start(count: usize) -> Self {
+        Self::with(count, &[])
+    }
+
+    /// The same with further options for each member.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    #[must_use]
+    pub fn with(count: usize, options: &[&str]) -> Self {
+        let member = |_| Member { port: free_port(), peer_port: free_port(), child: None };
+        let members = (0..count).map(member).collect();
+        let mut cluster = Self { folder: tempfile::tempdir().expect("a temporary folder"), members };
+        for member in 0..count {
+            cluster.spawn(member, options);
+        }
+        cluster.await_leader();
+        cluster
+    }
+
+    fn name(member: usize) -> String {
+        format!("member{member}")
+    }
+
+    fn spawn(&mut self, member: usize, options: &[&str]) {
+        let names = (0..self.members.len())
+            .map(|other| format!("{}=http://127.0.0.1:{}", Self::name(other), self.members[other].peer_port));
+        let cluster = names.collect::<Vec<_>>().join(",");
+        let Member { port, peer_port, .. } = self.members[member];
+        let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+        let folder = self.folder.path().join(Self::name(member));
+        let log = self.folder.path().join(format!("log{member}"));
+        let log = File::options().create(true).append(true).open(log).expect("a log");
+        let mut command = Command::new("etcd");
+        command.args(["--name", &Self::name(member), "--data-dir"]).arg(folder);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &cluster, "--initial-cluster-state", "new", "--logger", "zap"]);
+        command.args(options);
+        let output = log.try_clone().expect("a log");
+        let child = command.stdin(Stdio::null()).stdout(output).stderr(log).spawn();
+        self.members[member].child = Some(child.expect("etcd runs: install etcd-server"));
+    }
+
+    fn await_leader(&self) {
+        let deadline = SystemClock.now() + START_MAX;
+        while self.leader().is_none() {
+            assert!(SystemClock.now() < deadline, "no leader is chosen: {}", self.log(0));
+            SystemClock.block(Duration::from_millis(50));
+        }
+    }
+
+    fn log(&self, member: usize) -> String {
+        std::fs::read_to_string(self.folder.path().join(format!("log{member}"))).unwrap_or_default()
+    }
+
+    /// Which member leads, if a running one knows.
+    ///
+    /// # Panics
+    /// There is no `etcdctl`.
+    #[must_use]
+    pub fn leader(&self) -> Option<usize> {
+        (0..self.members.len()).find(|member| {
+            let has_process = self.members[*member].child.is_some();
+            // id, version, size, is it the leader
+            has_process && self.try_ctl(*member, &["endpoint", "status"]).is_ok_and(|line| line.contains(", true,"))
+        })
+    }
+
+    /// Ends a member as a power cut would.
+    pub fn kill(&mut self, member: usize) {
+        if let Some(mut child) = self.members[member].child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again.
+    pub fn resume(&mut self, member: usize) {
+        self.spawn(member, &[]);
+    }
+
+    /// It does nothing until [`Self::wake`].
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn pause(&self, member: usize) {
+        self.signal(member, Signal::STOP);
+    }
+
+    /// It goes on.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn wake(&self, member: usize) {
+        self.signal(member, Signal::CONT);
+    }
+
+    fn signal(&self, member: usize, signal: Signal) {
+        let child = self.members[member].child.as_ref().expect("it runs");
+        kill_process(Pid::from_child(child), signal).expect("a signal");
+    }
+
+    /// What a member listens on for clients.
+    #[must_use]
+    pub fn port(&self, member: usize) -> u16 {
+        self.members[member].port
+    }
+
+    /// The address of a store with this name.
+    #[must_use]
+    pub fn url(&self, name: &str) -> String {
+        let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        format!("etcd://{}/{name}", hosts.join(","))
+    }
+
+    /// What etcd's own program says to this, of the first member.
+    ///
+    /// # Panics
+    /// It fails.
+    pub fn ctl(&self, arguments: &[&str]) -> String {
+        self.try_ctl(0, arguments).unwrap_or_else(|why| panic!("etcdctl {arguments:?}: {why}"))
+    }
+
+    fn try_ctl(&self, member: usize, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new("etcdctl");
+        command.env("ETCDCTL_API", "3").args(["--dial-timeout=2s", "--command-timeout=3s", "--endpoints"]);
+        let endpoint = format!("http://127.0.0.1:{}", self.members[member].port);
+        let output = command.arg(endpoint).args(arguments).output().expect("etcdctl runs: install etcd-client");
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        (0..self.members.len()).for_each(|member| self.kill(member));
+    }
+}

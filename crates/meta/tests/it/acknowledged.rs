@@ -1,0 +1,127 @@
+//! Workers that count what was acknowledged, for engines whose servers fail; and a way to a server that is cut.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Scope;
+use weft_env::{Env, Rng, SeededRng};
+use weft_meta::conformance::{get, seed, set, when};
+use weft_meta::kv::{Kv, KvError};
+use weft_meta::{Access, MetaUrl};
+
+pub fn at(text: &str) -> MetaUrl {
+    MetaUrl::parse(text.as_ref()).expect("an address")
+}
+
+pub fn open(url: &MetaUrl, access: Access) -> Arc<dyn Kv> {
+    url.open(access, None, &Env::system()).expect("opens")
+}
+
+pub fn refusal(url: &str) -> String {
+    match at(url).open(Access::Owner, None, &Env::system()) {
+        Ok(_) => panic!("{url} opens"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// What one thread has committed: its own counter, and a key for each time.
+pub struct Worker {
+    pub number: u64,
+    pub done: u64,
+}
+
+impl Worker {
+    fn key(&self) -> Vec<u8> {
+        [&[2][..], &self.number.to_be_bytes()].concat()
+    }
+
+    /// One more: its counter, which is checked, a new key, and the counter of all, of which nothing tells an attempt from one before.
+    /// Nobody else changes what is checked, so a conflict would be with what it has done itself.
+    pub fn step(&mut self, kv: &dyn Kv) -> Result<(), KvError> {
+        use weft_meta::deltas::Delta;
+        let (before, after) = (self.done.to_be_bytes(), (self.done + 1).to_be_bytes());
+        let before = if self.done == 0 { None } else { Some(&before[..]) };
+        let made = [&self.key()[..], &after].concat();
+        let mut batch = when(when(set(&self.key(), &after), &self.key(), before), &made, None);
+        batch.writes.push((made, Some(Vec::new())));
+        batch.deltas.push((b"u".to_vec(), Delta::Usage { inodes: 1, live_bytes: 0 }));
+        // Some take several steps on the server.
+        if self.done.is_multiple_of(3) {
+            batch.checks.push((b"absent".to_vec(), None));
+        }
+        kv.commit(batch)?;
+        self.done += 1;
+        Ok(())
+    }
+}
+
+/// Goes on until it is over; counts what was acknowledged.
+pub fn work<'s>(scope: &'s Scope<'s, '_>, number: u64, kv: &'s dyn Kv, over: &'s AtomicBool, done: &'s AtomicU64) {
+    scope.spawn(move || {
+        let mut worker = Worker { number, done: 0 };
+        while !over.load(Ordering::Relaxed) {
+            worker.step(kv).unwrap();
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// The counter as it is kept: version, inodes, live bytes.
+pub fn counted(kv: &dyn Kv) -> u64 {
+    let value = get(kv, b"u").expect("the counter");
+    u64::from_be_bytes(value[1..9].try_into().expect("a number"))
+}
+
+pub fn counter() -> Vec<u8> {
+    [&[1][..], &[0; 16]].concat()
+}
+
+/// Between client and server: at a whim it ends a connection, with the last request or the last answer.
+pub struct Cutting {
+    pub port: u16,
+    /// One piece of this number is lost; 0: none.
+    pub one_of: Arc<AtomicU64>,
+    pub cuts: Arc<AtomicU64>,
+}
+
+impl Cutting {
+    pub fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listens");
+        let port = listener.local_addr().expect("an address").port();
+        let (one_of, cuts) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let proxy = Self { port, one_of: one_of.clone(), cuts: cuts.clone() };
+        std::thread::spawn(move || {
+            let rng = Arc::new(SeededRng::new(seed()));
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
+                let pairs = [(&client, &server), (&server, &client)];
+                for (from, to) in
+                    pairs.map(|(from, to)| (from.try_clone().expect("a clone"), to.try_clone().expect("a clone")))
+                {
+                    let (rng, one_of, cuts) = (rng.clone(), one_of.clone(), cuts.clone());
+                    std::thread::spawn(move || pass(from, to, &rng, &one_of, &cuts));
+                }
+            }
+        });
+        proxy
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, rng: &SeededRng, one_of: &AtomicU64, cuts: &AtomicU64) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+        let one_of = one_of.load(Ordering::Relaxed);
+        if one_of > 0 && rng.next_u64().is_multiple_of(one_of) {
+            cuts.fetch_add(1, Ordering::Relaxed);
+            break;
+        }
+        if to.write_all(&buffer[..bytes]).is_err() {
+            break;
+        }
+    }
+    for stream in [from, to] {
+        // The other direction may have ended it.
+        let _ = stream.shutdown(std::net::Shutdown::Both);
+    }
+}

@@ -1,0 +1,300 @@
+//! etcd, really: three members of which one ends, hangs or loses its place, lost answers, owners that were paused; and what is said of a
+//! wrong address.
+
+use crate::acknowledged::{Cutting, Worker, at, counted, counter, open, refusal, work};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use weft_env::{Env, SeededRng};
+use weft_meta::conformance::{get, seed, set, when};
+use weft_meta::engines::OpenError;
+use weft_meta::kv::{Batch, Kv, KvError, RangeCheck};
+use weft_meta::owner::{OwnerError, Role};
+use weft_meta::{Access, MetaUrl, Store, servers};
+
+fn await_more(done: &AtomicU64, count: u64) {
+    let target = done.load(Ordering::Relaxed) + count;
+    while done.load(Ordering::Relaxed) < target {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Workers commit while something happens; then everything that was acknowledged is there, once.
+fn while_working(url: &str, happens: impl FnOnce(&AtomicU64)) {
+    let kv = open(&at(url), Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        (0..3).for_each(|number| work(scope, number, &*kv, &over, &done));
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                counted(&*kv);
+            }
+        });
+        await_more(&done, 20);
+        happens(&done);
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+}
+
+/// The leader dies without a word, another takes its place, and it comes back: programs wait, and nothing is lost or doubled.
+#[test]
+fn leaders_that_die_lose_and_double_nothing() {
+    let mut cluster = servers::Etcd::start(3);
+    let url = cluster.url("weft");
+    at(&url).create().unwrap();
+    while_working(&url, |done| {
+        for _ in 0..3 {
+            let leader = cluster.leader().expect("a leader");
+            cluster.kill(leader);
+            await_more(done, 20);
+            cluster.resume(leader);
+            await_more(done, 20);
+            while cluster.leader().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    });
+}
+
+/// So it is with one that hangs, and goes on later with what it had.
+#[test]
+fn a_leader_that_hangs_loses_and_doubles_nothing() {
+    let cluster = servers::Etcd::start(3);
+    let url = cluster.url("weft");
+    at(&url).create().unwrap();
+    while_working(&url, |done| {
+        let leader = cluster.leader().expect("a leader");
+        cluster.pause(leader);
+        await_more(done, 20);
+        cluster.wake(leader);
+        await_more(done, 20);
+    });
+}
+
+/// With two of three gone nothing is answered; it goes on when one is back.
+#[test]
+fn without_a_majority_programs_wait() {
+    let mut cluster = servers::Etcd::start(3);
+    let url = cluster.url("weft");
+    at(&url).create().unwrap();
+    while_working(&url, |done| {
+        cluster.kill(0);
+        cluster.kill(1);
+        std::thread::sleep(Duration::from_secs(2));
+        let before = done.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(done.load(Ordering::Relaxed), before, "one of three decides nothing");
+        cluster.resume(0);
+        await_more(done, 20);
+    });
+    cluster.kill(0);
+    let refused = refusal(&url);
+    assert!(refused.contains("more than half of its members"), "{refused}");
+}
+
+/// No answer is believed that did not come, and nothing is done twice.
+#[test]
+fn lost_requests_and_answers_lose_and_double_nothing() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 60;
+    let cluster = servers::Etcd::start(1);
+    at(&cluster.url("weft")).create().unwrap();
+    let proxy = Cutting::before(cluster.port(0));
+    let kv = open(&at(&format!("etcd://127.0.0.1:{}/weft", proxy.port)), Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    proxy.one_of.store(30, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for number in 0..THREADS {
+            let kv = &*kv;
+            scope.spawn(move || {
+                let mut worker = Worker { number, done: 0 };
+                (0..EACH).for_each(|_| worker.step(kv).unwrap());
+            });
+        }
+        // What is refused stays refused, whatever of it was sent twice.
+        scope.spawn(|| {
+            for _ in 0..EACH {
+                let deltas = vec![(b"u".to_vec(), weft_meta::deltas::Delta::Usage { inodes: 1000, live_bytes: 0 })];
+                let refused = kv.commit(when(Batch { deltas, ..Batch::default() }, b"never", Some(b"there")));
+                assert!(matches!(refused, Err(KvError::Conflict)), "{refused:?}");
+            }
+        });
+    });
+    proxy.one_of.store(0, Ordering::Relaxed);
+    assert_eq!(counted(&*kv), THREADS * EACH);
+    let cuts = proxy.cuts.load(Ordering::Relaxed);
+    println!("{cuts} connections were cut");
+    assert!(cuts > 10, "{cuts} cuts test nothing");
+}
+
+/// A process that lost its place changes nothing over what its successor did; it can still read.
+#[test]
+fn an_owner_that_lost_its_place_is_kept_out() {
+    let cluster = servers::Etcd::start(1);
+    let url = at(&cluster.url("weft"));
+    url.create().unwrap();
+    let first = open(&url, Access::Owner);
+    first.commit(set(b"a", b"first")).unwrap();
+    let in_use = url.open(Access::Owner, None, &Env::system());
+    let Err(OpenError::Owner(OwnerError::InUse { holder: Some(holder), .. })) = in_use else { panic!("it is in use") };
+    assert_eq!(holder.process, std::process::id());
+    assert_eq!(url.current_owner(&weft_env::SystemClock).unwrap(), Some(holder));
+    let sessions = url.sessions(&weft_env::SystemClock).unwrap();
+    assert_eq!((sessions.len(), sessions[0].role), (1, Role::Owner));
+    assert!(url.evict(sessions[0].id).unwrap() && !url.evict(sessions[0].id).unwrap());
+    let second = open(&url, Access::Owner);
+    second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
+    for key in [b"a", b"b"] {
+        let refused = first.commit(set(key, b"late")).unwrap_err();
+        assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
+    }
+    assert_eq!(get(&*first, b"a").as_deref(), Some(&b"second"[..]));
+    drop(first);
+    second.commit(set(b"a", b"third")).unwrap();
+    drop(second);
+    assert_eq!(url.current_owner(&weft_env::SystemClock).unwrap(), None, "it has left");
+    let members = [open(&url, Access::Member), open(&url, Access::Member)];
+    let names: Vec<i64> = members.iter().map(|kv| kv.sessions().unwrap().own().unwrap()).collect();
+    assert!(members.iter().all(|kv| kv.sessions().unwrap().members().unwrap().into_iter().eq(names.iter().copied())));
+    assert!(matches!(url.open(Access::Owner, None, &Env::system()), Err(OpenError::Owner(OwnerError::InUse { .. }))));
+}
+
+/// With more checks than a transaction takes, and more changes; two of them at the same time, and small ones beside them.
+#[test]
+fn large_commits_are_whole() {
+    const KEYS: u32 = 700;
+    let cluster = servers::Etcd::start(1);
+    let url = at(&cluster.url("weft"));
+    url.create().unwrap();
+    let kv = open(&url, Access::Shared);
+    let key = |number: u32| [&b"key"[..], &number.to_be_bytes()].concat();
+    let writes = |value: u64| (0..KEYS).map(|number| (key(number), Some(value.to_be_bytes().to_vec()))).collect();
+    kv.commit(Batch { writes: writes(0), ..set(b"u", &counter()) }).unwrap();
+    kv.commit(set(b"u", &counter())).unwrap();
+    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
+    let total: u64 = std::thread::scope(|scope| {
+        work(scope, 7, &*kv, &over, &done);
+        let one = |kv: &dyn Kv| {
+            let mut committed = 0;
+            while committed < 5 {
+                let (start, end) = (key(0), key(KEYS));
+                let found = kv.snapshot().unwrap().scan(&start, &end, usize::MAX).unwrap();
+                assert_eq!(found.len(), KEYS as usize);
+                let value = u64::from_be_bytes(found[0].1.clone().try_into().unwrap());
+                assert!(
+                    found.iter().all(|(_, other)| *other == value.to_be_bytes()),
+                    "all of a commit or nothing of it"
+                );
+                let ranges = vec![RangeCheck { range: start..end, limit: usize::MAX, found }];
+                match kv.commit(Batch { ranges, writes: writes(value + 1), ..Batch::default() }) {
+                    Ok(()) => committed += 1,
+                    Err(KvError::Conflict) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            committed
+        };
+        let other = open(&url, Access::Shared);
+        let beside = scope.spawn(move || one(&*other));
+        let total = one(&*kv) + beside.join().expect("a thread");
+        over.store(true, Ordering::Relaxed);
+        total
+    });
+    assert_eq!(get(&*kv, &key(5)), Some(total.to_be_bytes().to_vec()));
+    assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_wrong_address_is_told_in_one_sentence() {
+    let cluster = servers::Etcd::start(1);
+    let url = cluster.url("weft");
+    assert_eq!(
+        refusal(&url),
+        format!("there is no metadata store at {url}; make one with `weft format`, or correct the address")
+    );
+    at(&url).create().unwrap();
+    let again = at(&url).create().unwrap_err();
+    assert!(matches!(&again, OpenError::Exists(place) if *place == url), "{again}");
+    assert!(at(&url).exists() && !at(&cluster.url("other")).exists());
+    let nobody = refusal(&format!("etcd://127.0.0.1:{}/weft", servers::free_port()));
+    assert!(nobody.contains("Connection refused"), "{nobody}");
+    cluster.ctl(&["put", "weft/f", "weft metadata 7"]);
+    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 1; use a newer weft"));
+    cluster.ctl(&["put", "weft/f", "weft metadata 1"]);
+    let refused = Store::open(open(&at(&url), Access::Shared), &Env::system());
+    assert!(refused.is_err_and(|error| error.to_string().contains("holds no volume")));
+    at(&url).remove().unwrap();
+    assert!(!at(&url).exists());
+    cluster.ctl(&["put", "other/x", "somebody's"]);
+    let taken = at(&cluster.url("other")).create().unwrap_err().to_string();
+    assert!(taken.contains("etcdctl del --prefix other/"), "{taken}");
+    // Users and passwords.
+    at(&url).create().unwrap();
+    for arguments in [
+        &["user", "add", "root:s3cret"][..],
+        &["role", "add", "root"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        cluster.ctl(arguments);
+    }
+    assert!(refusal(&url).contains("etcd://USER@HOST"), "{}", refusal(&url));
+    let named = url.replacen("//", "//root@", 1);
+    let refused = refusal(&named);
+    assert!(refused.contains("ETCDCTL_PASSWORD") && !refused.contains("s3cret"), "{refused}");
+}
+
+/// What one engine has, the other has after a backup and a restore.
+#[test]
+fn a_backup_moves_a_store_between_engines() {
+    let cluster = servers::Etcd::start(1);
+    let folder = tempfile::tempdir().unwrap();
+    let pairs: Vec<_> = (0..2500u32).map(|number| (number.to_be_bytes().to_vec(), vec![number as u8; 20])).collect();
+    let file: MetaUrl = folder.path().join("meta.db").into();
+    file.create().unwrap();
+    let kv = open(&file, Access::Owner);
+    let writes = pairs.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect();
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
+    kv.flush().unwrap();
+    drop(kv);
+    let clock = weft_env::SystemClock;
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    file.back_up(&first, &clock).unwrap();
+    let url = at(&cluster.url("weft"));
+    url.restore(&first, &clock).unwrap();
+    assert!(matches!(url.restore(&first, &clock), Err(OpenError::Exists(_))));
+    let everything = |kv: &dyn Kv| weft_meta::conformance::scan(kv, b"", &[u8::MAX]);
+    assert_eq!(everything(&*open(&url, Access::Owner)), pairs);
+    url.back_up(&second, &clock).unwrap();
+    let again: MetaUrl = folder.path().join("again.db").into();
+    again.restore(&second, &clock).unwrap();
+    assert_eq!(everything(&*open(&again, Access::Owner)), pairs);
+    // One that was not finished is no store.
+    cluster.ctl(&["put", "weft/f", "weft metadata, in the making"]);
+    assert!(refusal(&cluster.url("weft")).contains("not finished"));
+}
+
+/// Names that many stores make at the same time are all there, and agree with each other.
+#[test]
+fn stores_of_many_processes_change_one_tree() {
+    const STORES: u64 = 3;
+    let cluster = servers::Etcd::start(3);
+    let url = at(&cluster.url("weft"));
+    crate::trees::format(&url);
+    let stores: Vec<Store> = (0..STORES)
+        .map(|number| Store::open(open(&url, Access::Shared), &Env::seeded(seed() + number)).unwrap())
+        .collect();
+    let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads = stores.iter().enumerate().map(|(number, store)| {
+            scope.spawn(move || crate::trees::change(store, &SeededRng::new(seed() * STORES + number as u64), 150))
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let done: u64 = outcomes.iter().map(|(done, _)| done).sum();
+    let refused: u64 = outcomes.iter().map(|(_, refused)| refused).sum();
+    println!("{done} operations succeeded, {refused} were refused");
+    assert!(done > STORES * 150 / 8 && refused == 0);
+    crate::trees::assert_sound(&stores[0]);
+}
