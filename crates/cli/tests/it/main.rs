@@ -9,6 +9,8 @@ mod commands;
 mod convert;
 mod day;
 mod e2e;
+#[cfg(feature = "shared")]
+mod etcd;
 mod families;
 mod fsyncs;
 mod gc;
@@ -28,6 +30,8 @@ mod postgres;
 mod recover;
 mod requests;
 mod sandbox;
+#[cfg(feature = "shared")]
+mod served;
 #[cfg(feature = "clouds")]
 #[allow(dead_code, reason = "HDFS is tested by the crate of nodes alone")]
 #[path = "../../../nodes/tests/it/servers/mod.rs"]

@@ -1,7 +1,7 @@
-//! Several mounts change one volume, whose metadata is on PostgreSQL: each sentence of SEMANTICS.md, section "Many mounts", by real mounts.
+//! Several mounts change one volume, whose metadata is on PostgreSQL or etcd: each sentence of SEMANTICS.md, section "Many mounts", by real mounts.
 
-use crate::postgres::{Volume, run, write_synced};
 use crate::sandbox::until;
+use crate::served::{Served, process_of, run, write_synced};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -9,15 +9,16 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use weft_meta::servers::{Etcd, Postgres};
 
 /// Mounts that are ended by force when dropped: the test's server ends with it.
-struct Mounts<'v> {
-    volume: &'v Volume,
+struct Mounts<'v, S> {
+    volume: &'v Served<S>,
     folders: Vec<String>,
 }
 
-impl<'v> Mounts<'v> {
-    fn new(volume: &'v Volume, count: usize) -> Self {
+impl<'v, S> Mounts<'v, S> {
+    fn new(volume: &'v Served<S>, count: usize) -> Self {
         let folders = ["mnt", "look1", "look2"][..count].iter().map(|name| volume.sandbox.path(name)).collect();
         let mounts = Self { volume, folders };
         for folder in &mounts.folders {
@@ -31,16 +32,10 @@ impl<'v> Mounts<'v> {
         Path::new(&self.folders[mount]).join(name)
     }
 
-    fn sessions(&self) -> Vec<serde_json::Value> {
-        let text = self.volume.weft(&["session", "list", "--json", &self.volume.url]).ok();
-        serde_json::from_str(&text).expect("JSON")
-    }
-
     fn process(&self, mount: usize) -> Pid {
-        let sessions = self.sessions();
+        let sessions = self.volume.sessions();
         let session = sessions.iter().find(|session| session["mountpoint"] == self.folders[mount].as_str());
-        let process = session.expect("a session")["process"].as_i64().expect("a number");
-        Pid::from_raw(i32::try_from(process).expect("a number")).expect("a process")
+        process_of(session.expect("a session")).expect("a process")
     }
 
     /// As a crash does; what is left of the mount is taken away.
@@ -60,21 +55,40 @@ impl<'v> Mounts<'v> {
     }
 }
 
-impl Drop for Mounts<'_> {
+impl<S> Drop for Mounts<'_, S> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for session in self.sessions() {
-                let process = session["process"].as_i64().and_then(|process| i32::try_from(process).ok());
-                process.and_then(Pid::from_raw).map(|process| kill_process(process, Signal::KILL));
+            for session in self.volume.sessions() {
+                process_of(&session).map(|process| kill_process(process, Signal::KILL));
             }
         }
     }
 }
 
+fn on_postgres() -> Served<Postgres> {
+    let server = Postgres::start();
+    let url = server.url("weft");
+    Served::on(server, url)
+}
+
+fn on_etcd() -> Served<Etcd> {
+    let cluster = Etcd::start(3);
+    let url = cluster.url("weft");
+    Served::on(cluster, url)
+}
+
 #[test]
 fn what_one_mount_closes_the_others_open() {
-    let volume = Volume::new();
-    let mounts = Mounts::new(&volume, 3);
+    what_one_mount_closes_the_others_open_on(&on_postgres());
+}
+
+#[test]
+fn what_one_mount_closes_the_others_open_by_etcd() {
+    what_one_mount_closes_the_others_open_on(&on_etcd());
+}
+
+fn what_one_mount_closes_the_others_open_on<S>(volume: &Served<S>) {
+    let mounts = Mounts::new(volume, 3);
     // Of every size: in the journal, in one segment, in several.
     for (number, bytes) in [1, 5000, 200_000, 20_000_000].into_iter().enumerate() {
         for writer in 0..3 {
@@ -141,9 +155,17 @@ fn what_one_mount_closes_the_others_open() {
 
 #[test]
 fn locks_appends_and_exclusive_names_hold_across_mounts() {
+    locks_appends_and_exclusive_names_hold_across_mounts_on(&on_postgres());
+}
+
+#[test]
+fn locks_appends_and_exclusive_names_hold_across_mounts_by_etcd() {
+    locks_appends_and_exclusive_names_hold_across_mounts_on(&on_etcd());
+}
+
+fn locks_appends_and_exclusive_names_hold_across_mounts_on<S: Sync>(volume: &Served<S>) {
     const ROUNDS: usize = 40;
-    let volume = Volume::new();
-    let mounts = Mounts::new(&volume, 3);
+    let mounts = Mounts::new(volume, 3);
     for name in ["flock", "fcntl"] {
         write_synced(&mounts.path(0, name), b"0").expect("written");
     }
@@ -200,7 +222,7 @@ fn locks_appends_and_exclusive_names_hold_across_mounts() {
     let wanting = File::open(mounts.path(1, "flock")).expect("opened");
     let refused = rustix::fs::flock(&wanting, rustix::fs::FlockOperation::NonBlockingLockShared);
     assert_eq!(refused, Err(rustix::io::Errno::WOULDBLOCK));
-    let locks: u64 = mounts.sessions().iter().map(|session| session["lock_count"].as_u64().expect("a number")).sum();
+    let locks: u64 = volume.sessions().iter().map(|session| session["lock_count"].as_u64().expect("a number")).sum();
     assert_eq!(locks, 1);
     // Who waits for it may be interrupted.
     let waits = Command::new("timeout").args(["1", "flock"]).arg(mounts.path(1, "flock")).arg("true").status();
@@ -218,8 +240,16 @@ fn locks_appends_and_exclusive_names_hold_across_mounts() {
 
 #[test]
 fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing() {
-    let volume = Volume::new();
-    let mounts = Mounts::new(&volume, 2);
+    a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing_on(&on_postgres());
+}
+
+#[test]
+fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing_by_etcd() {
+    a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing_on(&on_etcd());
+}
+
+fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothing_on<S>(volume: &Served<S>) {
+    let mounts = Mounts::new(volume, 2);
     let content = b"open elsewhere".repeat(30_000);
     write_synced(&mounts.path(0, "f"), &content).expect("written");
     let mut held = OpenOptions::new().read(true).write(true).open(mounts.path(1, "f")).expect("opened");
@@ -251,8 +281,21 @@ fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothin
 /// A mount that was away for too long writes, renames and removes nothing over what others did.
 #[test]
 fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
-    let volume = Volume::new();
-    let mounts = Mounts::new(&volume, 2);
+    let volume = on_postgres();
+    stopped(&volume, |own| {
+        let ended = format!("UPDATE weft.session SET seen = seen - interval '1 hour' WHERE id = {own}");
+        volume.server.psql_at("weft", &ended);
+    });
+}
+
+/// The cluster ends its session by itself.
+#[test]
+fn a_mount_that_was_stopped_until_its_lease_was_over_changes_nothing() {
+    stopped(&on_etcd(), |_| {});
+}
+
+fn stopped<S>(volume: &Served<S>, ends: impl FnOnce(i64)) {
+    let mounts = Mounts::new(volume, 2);
     write_synced(&mounts.path(0, "a"), b"1st").expect("written");
     write_synced(&mounts.path(0, "b"), b"first").expect("written");
     // In a process of its own: programs that this one starts hold copies of its descriptors for a moment, and close them.
@@ -265,11 +308,11 @@ fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
     let has_written = || fs::metadata(mounts.path(0, "a")).is_ok_and(|found| found.len() == 5);
     until("it has written", has_written);
     kill_process(stopped, Signal::STOP).expect("stopped");
-    let sessions = mounts.sessions();
+    let sessions = volume.sessions();
     let own = sessions.iter().find(|session| session["mountpoint"] == mounts.folders[0].as_str());
     let own = own.expect("a session")["id"].as_i64().expect("a number");
-    volume.server.psql_at("weft", &format!("UPDATE weft.session SET seen = seen - interval '1 hour' WHERE id = {own}"));
-    until("its session is over", || mounts.sessions().iter().all(|session| session["id"] != own));
+    ends(own);
+    until("its session is over", || volume.sessions().iter().all(|session| session["id"] != own));
     write_synced(&mounts.path(1, "a"), b"second").expect("written");
     write_synced(&mounts.path(1, "b"), b"second").expect("written");
     kill_process(stopped, Signal::CONT).expect("continued");
@@ -292,7 +335,7 @@ fn a_mount_that_was_stopped_for_an_hour_changes_nothing() {
 /// The paths of a mount are those of its machine: a command on another one joins it.
 #[test]
 fn a_command_of_another_machine_changes_the_volume_beside_a_mount() {
-    let volume = Volume::new();
+    let volume = on_postgres();
     let mounts = Mounts::new(&volume, 1);
     write_synced(&mounts.path(0, "here"), b"of the mount").expect("written");
     fs::write(volume.sandbox.path("there"), b"of the other").expect("written");

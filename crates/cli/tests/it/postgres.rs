@@ -1,79 +1,26 @@
 //! A volume whose metadata is on PostgreSQL: real mounts, and a server that dies, comes back, and keeps out who was away for too long.
 
 use crate::sandbox::{Sandbox, until};
+use crate::served::{Served, remove_shards, run, write_synced};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use weft_meta::servers::Postgres;
 
-/// A server, and a volume of six nodes on it.
-pub struct Volume {
-    pub server: Postgres,
-    pub sandbox: Sandbox,
-    pub url: String,
-}
+type Volume = Served<Postgres>;
 
-impl Volume {
-    pub fn new() -> Self {
-        let (server, sandbox) = (Postgres::start(), Sandbox::empty());
-        let volume = Self { url: server.url("weft"), server, sandbox };
-        volume.weft(&["format", "--policy", "rs:4+2", &volume.url]).ok();
-        for number in 1..=6 {
-            let node = volume.sandbox.path(&format!("node{number}"));
-            volume.weft(&["node", "add", &volume.url, &number.to_string(), &node]).ok();
-        }
-        volume
-    }
-
-    /// What programs note of the volume is in the sandbox, too.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.sandbox.command(arguments);
-        command.env("XDG_STATE_HOME", self.sandbox.path("state"));
-        command
-    }
-
-    pub fn weft(&self, arguments: &[&str]) -> crate::sandbox::Said {
-        self.command(arguments).output().expect("weft runs").into()
-    }
-
-    fn mount(&self) {
-        self.sandbox.mount_by(self.command(&["mount", "-d", &self.url, &self.sandbox.mnt()]));
-    }
-
-    fn umount(&self) {
-        self.weft(&["umount", &self.sandbox.mnt()]).ok();
-    }
-
-    /// The process that has it mounted.
-    fn owner(&self) -> Pid {
-        let text = self.server.psql_at("weft", "SELECT convert_from(holder, 'UTF8') FROM weft.session WHERE role > 0");
-        let process = text.lines().find_map(|line| line.strip_prefix("process ")).expect("an owner");
-        Pid::from_raw(process.parse().expect("a number")).expect("a process")
-    }
-}
-
-pub fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    fs::write(path, content)?;
-    fs::File::open(path)?.sync_all()
-}
-
-fn remove_shards(node: &str) {
-    let folders = fs::read_dir(node).expect("listed").map(|entry| entry.expect("an entry").path());
-    folders.filter(|path| path.is_dir()).for_each(|path| fs::remove_dir_all(path).expect("removed"));
-}
-
-pub fn run(folder: &Path, program: &str, arguments: &[&str]) {
-    let output = Command::new(program).args(arguments).current_dir(folder).output().expect("it runs");
-    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+fn volume() -> Volume {
+    let server = Postgres::start();
+    let url = server.url("weft");
+    Served::on(server, url)
 }
 
 #[test]
 fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
-    let volume = Volume::new();
+    let volume = volume();
     volume.mount();
     let work = volume.sandbox.file("work");
     fs::create_dir(&work).expect("made");
@@ -116,7 +63,7 @@ fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
 /// Programs see a pause and no error, and everything that was synced is there.
 #[test]
 fn a_mount_outlives_the_end_and_return_of_its_server() {
-    let mut volume = Volume::new();
+    let mut volume = volume();
     volume.mount();
     let (done, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let await_more = |count: usize| {
@@ -160,7 +107,7 @@ fn a_mount_outlives_the_end_and_return_of_its_server() {
 /// The paths of an owner are those of its machine: another volume that is mounted at the same place here is left alone.
 #[test]
 fn a_command_does_not_take_another_volume_for_one_that_is_mounted_elsewhere() {
-    let volume = Volume::new();
+    let volume = volume();
     volume.weft(&["format", "--policy", "rs:2+1", "meta.db"]).ok();
     for number in 1..=3 {
         volume
@@ -190,7 +137,7 @@ fn a_command_does_not_take_another_volume_for_one_that_is_mounted_elsewhere() {
 /// A machine is gone, and an operator does not wait until its place is free.
 #[test]
 fn a_session_is_listed_and_evicted() {
-    let volume = Volume::new();
+    let volume = volume();
     volume.mount();
     let listed = volume.weft(&["session", "list", &volume.url]).ok();
     assert!(listed.contains(&volume.sandbox.mnt()) && listed.contains("SESSION"), "{listed}");
@@ -228,7 +175,7 @@ fn the_owner_of_a_file_is_listed_and_not_evicted() {
 /// A mount that was stopped while another took its place changes nothing any more, not even by what it had begun.
 #[test]
 fn a_mount_that_was_stopped_for_too_long_changes_nothing() {
-    let volume = Volume::new();
+    let volume = volume();
     volume.mount();
     let first = volume.owner();
     write_synced(&volume.sandbox.file("a"), b"first").expect("written");

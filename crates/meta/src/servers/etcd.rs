@@ -1,6 +1,6 @@
 //! A cluster of etcd, as Debian has it.
 
-use super::{START_MAX, free_port};
+use super::{Port, START_MAX};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::process::{Child, Command, Stdio};
@@ -14,8 +14,8 @@ pub struct Etcd {
 }
 
 struct Member {
-    port: u16,
-    peer_port: u16,
+    port: Port,
+    peer_port: Port,
     child: Option<Child>,
 }
 
@@ -35,7 +35,7 @@ impl Etcd {
     /// As [`Self::start`].
     #[must_use]
     pub fn with(count: usize, options: &[&str]) -> Self {
-        let member = |_| Member { port: free_port(), peer_port: free_port(), child: None };
+        let member = |_| Member { port: Port::reserve(), peer_port: Port::reserve(), child: None };
         let members = (0..count).map(member).collect();
         let mut cluster = Self { folder: tempfile::tempdir().expect("a temporary folder"), members };
         for member in 0..count {
@@ -51,9 +51,9 @@ impl Etcd {
 
     fn spawn(&mut self, member: usize, options: &[&str]) {
         let names = (0..self.members.len())
-            .map(|other| format!("{}=http://127.0.0.1:{}", Self::name(other), self.members[other].peer_port));
+            .map(|other| format!("{}=http://127.0.0.1:{}", Self::name(other), self.members[other].peer_port.number));
         let cluster = names.collect::<Vec<_>>().join(",");
-        let Member { port, peer_port, .. } = self.members[member];
+        let (port, peer_port) = (self.members[member].port.number, self.members[member].peer_port.number);
         let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
         let folder = self.folder.path().join(Self::name(member));
         let log = self.folder.path().join(format!("log{member}"));
@@ -131,13 +131,14 @@ impl Etcd {
     /// What a member listens on for clients.
     #[must_use]
     pub fn port(&self, member: usize) -> u16 {
-        self.members[member].port
+        self.members[member].port.number
     }
 
     /// The address of a store with this name.
     #[must_use]
     pub fn url(&self, name: &str) -> String {
-        let hosts: Vec<String> = self.members.iter().map(|member| format!("127.0.0.1:{}", member.port)).collect();
+        let hosts: Vec<String> =
+            self.members.iter().map(|member| format!("127.0.0.1:{}", member.port.number)).collect();
         format!("etcd://{}/{name}", hosts.join(","))
     }
 
@@ -152,7 +153,7 @@ impl Etcd {
     fn try_ctl(&self, member: usize, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--dial-timeout=2s", "--command-timeout=3s", "--endpoints"]);
-        let endpoint = format!("http://127.0.0.1:{}", self.members[member].port);
+        let endpoint = format!("http://127.0.0.1:{}", self.members[member].port.number);
         let output = command.arg(endpoint).args(arguments).output().expect("etcdctl runs: install etcd-client");
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }

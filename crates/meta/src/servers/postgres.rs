@@ -1,6 +1,6 @@
 //! PostgreSQL, as Debian has it.
 
-use super::{START_MAX, free_port};
+use super::{Port, START_MAX};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use weft_env::{Clock, SystemClock};
 pub struct Postgres {
     folder: tempfile::TempDir,
     data: PathBuf,
-    port: u16,
+    port: Port,
     child: Option<Child>,
 }
 
@@ -24,7 +24,7 @@ impl Postgres {
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
-        let mut server = Self { folder, data, port: free_port(), child: None };
+        let mut server = Self { folder, data, port: Port::reserve(), child: None };
         server.give_to_its_user();
         let made = server
             .command("initdb")
@@ -45,9 +45,9 @@ impl Postgres {
     pub fn standby(&self) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
-        let mut standby = Self { folder, data, port: free_port(), child: None };
+        let mut standby = Self { folder, data, port: Port::reserve(), child: None };
         standby.give_to_its_user();
-        let port = self.port.to_string();
+        let port = self.port.number.to_string();
         let mut copy = standby.command("pg_basebackup");
         let copied =
             copy.args(["-h", "127.0.0.1", "-p", &port, "-U", "weft", "-R", "-X", "stream", "-c", "fast"]).output();
@@ -77,7 +77,7 @@ impl Postgres {
         assert!(self.child.is_none(), "it runs");
         let deadline = SystemClock.now() + START_MAX;
         self.child = Some(self.spawn(settings));
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !self.is_ready() {
+        while TcpStream::connect(("127.0.0.1", self.port.number)).is_err() || !self.is_ready() {
             assert!(SystemClock.now() < deadline, "the server does not start: {}", self.log());
             let has_ended =
                 self.child.as_mut().is_none_or(|child| child.try_wait().is_ok_and(|status| status.is_some()));
@@ -92,7 +92,7 @@ impl Postgres {
     fn spawn(&self, settings: &[&str]) -> Child {
         let log = std::fs::File::create(self.folder.path().join("log")).expect("a log");
         let mut command = self.command("postgres");
-        let port = self.port.to_string();
+        let port = self.port.number.to_string();
         command.args(["-p", &port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c"]);
         command.arg(format!("unix_socket_directories={}", self.folder.path().display()));
         for setting in settings {
@@ -108,7 +108,7 @@ impl Postgres {
         let _ = child.kill();
         let _ = child.wait();
         let deadline = SystemClock.now() + START_MAX;
-        while TcpStream::connect(("127.0.0.1", self.port)).is_ok() && SystemClock.now() < deadline {
+        while TcpStream::connect(("127.0.0.1", self.port.number)).is_ok() && SystemClock.now() < deadline {
             SystemClock.block(Duration::from_millis(10));
         }
     }
@@ -116,13 +116,13 @@ impl Postgres {
     /// What it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.number
     }
 
     /// The address of a store in this schema.
     #[must_use]
     pub fn url(&self, schema: &str) -> String {
-        format!("postgres://weft@127.0.0.1:{}/weft?schema={schema}", self.port)
+        format!("postgres://weft@127.0.0.1:{}/weft?schema={schema}", self.port.number)
     }
 
     /// From now on users other than its own need their passwords.
@@ -159,7 +159,7 @@ impl Postgres {
     /// # Panics
     /// There is no `psql`.
     pub fn try_psql_at(&self, database: &str, statement: &str) -> Result<String, String> {
-        let port = self.port.to_string();
+        let port = self.port.number.to_string();
         let mut psql = Command::new(program("psql"));
         psql.args(["-h", "127.0.0.1", "-p", &port, "-U", "weft", "-d", database, "-Atqc", statement]);
         let output = psql.output().expect("psql runs");
@@ -168,7 +168,7 @@ impl Postgres {
     }
 
     fn is_ready(&self) -> bool {
-        let port = self.port.to_string();
+        let port = self.port.number.to_string();
         let ready = Command::new(program("pg_isready")).args(["-q", "-h", "127.0.0.1", "-p", &port]).status();
         ready.is_ok_and(|status| status.success())
     }

@@ -145,10 +145,18 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     assert!(url.evict(sessions[0].id).unwrap() && !url.evict(sessions[0].id).unwrap());
     let second = open(&url, Access::Owner);
     second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
-    for key in [b"a", b"b"] {
-        let refused = first.commit(set(key, b"late")).unwrap_err();
-        assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
-    }
+    // Several at once: some by slots that have counted nothing.
+    let late = std::sync::Barrier::new(4);
+    std::thread::scope(|scope| {
+        for key in [b"a", b"b", b"c", b"d"] {
+            let (first, late) = (&*first, &late);
+            scope.spawn(move || {
+                late.wait();
+                let refused = first.commit(set(key, b"late")).unwrap_err();
+                assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
+            });
+        }
+    });
     assert_eq!(get(&*first, b"a").as_deref(), Some(&b"second"[..]));
     drop(first);
     second.commit(set(b"a", b"third")).unwrap();
@@ -160,7 +168,8 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     assert!(matches!(url.open(Access::Owner, None, &Env::system()), Err(OpenError::Owner(OwnerError::InUse { .. }))));
 }
 
-/// With more checks than a transaction takes, and more changes; two of them at the same time, and small ones beside them.
+/// With more checks than a transaction takes, and more changes; two of them at the same time, and small ones beside them that change what they
+/// check.
 #[test]
 fn large_commits_are_whole() {
     const KEYS: u32 = 700;
@@ -170,39 +179,51 @@ fn large_commits_are_whole() {
     let kv = open(&url, Access::Shared);
     let key = |number: u32| [&b"key"[..], &number.to_be_bytes()].concat();
     let writes = |value: u64| (0..KEYS).map(|number| (key(number), Some(value.to_be_bytes().to_vec()))).collect();
-    kv.commit(Batch { writes: writes(0), ..set(b"u", &counter()) }).unwrap();
-    kv.commit(set(b"u", &counter())).unwrap();
-    let (over, done) = (AtomicBool::new(false), AtomicU64::new(0));
-    let total: u64 = std::thread::scope(|scope| {
-        work(scope, 7, &*kv, &over, &done);
-        let one = |kv: &dyn Kv| {
-            let mut committed = 0;
-            while committed < 5 {
-                let (start, end) = (key(0), key(KEYS));
+    kv.commit(Batch { writes: writes(0), ..Batch::default() }).unwrap();
+    // The last of the range, to which all add one.
+    let counter = key(KEYS);
+    kv.commit(set(&counter, &0u64.to_be_bytes())).unwrap();
+    let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
+    let large = |kv: &dyn Kv| {
+        for _ in 0..5 {
+            loop {
+                let (start, end) = (key(0), key(KEYS + 1));
                 let found = kv.snapshot().unwrap().scan(&start, &end, usize::MAX).unwrap();
-                assert_eq!(found.len(), KEYS as usize);
-                let value = u64::from_be_bytes(found[0].1.clone().try_into().unwrap());
-                assert!(
-                    found.iter().all(|(_, other)| *other == value.to_be_bytes()),
-                    "all of a commit or nothing of it"
-                );
-                let ranges = vec![RangeCheck { range: start..end, limit: usize::MAX, found }];
-                match kv.commit(Batch { ranges, writes: writes(value + 1), ..Batch::default() }) {
-                    Ok(()) => committed += 1,
+                let (count, values) = found.split_last().unwrap();
+                assert_eq!(values.len(), KEYS as usize);
+                let value = number(&values[0].1);
+                assert!(values.iter().all(|(_, other)| number(other) == value), "all of a commit or nothing of it");
+                let mut batch = Batch { writes: writes(value + 1), ..Batch::default() };
+                batch.writes.push((counter.clone(), Some((number(&count.1) + 1).to_be_bytes().to_vec())));
+                batch.ranges = vec![RangeCheck { range: start..end, limit: usize::MAX, found }];
+                match kv.commit(batch) {
+                    Ok(()) => break,
                     Err(KvError::Conflict) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
-            committed
-        };
+        }
+    };
+    let is_over = AtomicBool::new(false);
+    let small = std::thread::scope(|scope| {
+        let small = scope.spawn(|| {
+            let mut count = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                weft_meta::conformance::increment(&*kv, &counter);
+                count += 1;
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            count
+        });
         let other = open(&url, Access::Shared);
-        let beside = scope.spawn(move || one(&*other));
-        let total = one(&*kv) + beside.join().expect("a thread");
-        over.store(true, Ordering::Relaxed);
-        total
+        let beside = scope.spawn(move || large(&*other));
+        large(&*kv);
+        beside.join().expect("a thread");
+        is_over.store(true, Ordering::Relaxed);
+        small.join().expect("a thread")
     });
-    assert_eq!(get(&*kv, &key(5)), Some(total.to_be_bytes().to_vec()));
-    assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+    assert_eq!(get(&*kv, &key(5)), Some(10u64.to_be_bytes().to_vec()));
+    assert_eq!(number(&get(&*kv, &counter).unwrap()), 10 + small, "none of them is lost");
 }
 
 #[test]
