@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use weft_engine::MetaUrl;
 
 /// What `META` is, for every command.
-pub const META_HELP: &str = "Metadata of the volume: FILE or postgres://HOST/DATABASE";
+pub const META_HELP: &str = "Metadata of the volume: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME";
 
 /// Reads `META`.
 pub fn meta_url() -> impl TypedValueParser<Value = MetaUrl> {

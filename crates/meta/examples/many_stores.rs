@@ -1,6 +1,6 @@
 //! How creates grow with the stores on one engine that takes a round trip for each call:
-//! `cargo run --release -p weft-meta --example many_stores [-- ROUND_TRIP_US | postgres://...]`. Of a PostgreSQL server each client has
-//! connections of its own, and each measurement a schema of its own, which stays.
+//! `cargo run --release -p weft-meta --example many_stores [-- ROUND_TRIP_US | postgres://... | etcd://...]`. Of a server each client
+//! has connections of its own, and each measurement a place of its own, which stays.
 //!
 //! In directories of their own they should grow with the stores, and in one directory nearly so; so should those of many threads of one
 //! store.
@@ -100,9 +100,10 @@ fn measure(clients: usize, has_stores: bool, has_directories: bool, place: &str)
     });
     let url = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
-        let url = format!("{place}?schema=bench_{}", since.as_micros());
+        let (name, is_etcd) = (format!("bench_{}", since.as_micros()), place.starts_with("etcd:"));
+        let url = if is_etcd { format!("{place}/{name}") } else { format!("{place}?schema={name}") };
         let url = MetaUrl::parse(url.as_ref()).expect("microseconds or an address");
-        url.create().expect("a new schema");
+        url.create().expect("a new place");
         url
     };
     let url = memory.is_none().then(url);

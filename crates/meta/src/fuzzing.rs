@@ -130,6 +130,7 @@ pub fn address_seeds() -> Vec<Vec<u8>> {
         "meta.db",
         "sqlite:/a/b",
         "./etcd:x",
+        "etcd://root@a.example,b.example:1,[::2]:3/photos?tls=on",
         "postgres://weft@db.example:5432/weft?schema=photos&sslmode=require",
         "postgres://u:p@h1,h2/d?password=x",
         "postgres:///d?host=/run",

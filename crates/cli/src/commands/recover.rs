@@ -20,7 +20,7 @@ pub struct Arguments {
     /// The nodes: folders, devices or addresses
     #[arg(required = true)]
     nodes: Vec<String>,
-    /// The metadata to write: FILE or postgres://HOST/DATABASE
+    /// The metadata to write: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME
     #[arg(value_parser = meta_url())]
     meta: MetaUrl,
     /// A file with the key of nodes that ask for one; give it several times if they have several

@@ -19,7 +19,7 @@ use weft_format::records::Opening;
 pub struct Arguments {
     /// The copy of the metadata
     file: PathBuf,
-    /// The metadata to write: FILE or postgres://HOST/DATABASE
+    /// The metadata to write: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME
     #[arg(value_parser = meta_url())]
     meta: MetaUrl,
 }

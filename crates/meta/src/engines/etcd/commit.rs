@@ -472,3 +472,7 @@ impl Engine {
         Ok(!is_given_up)
     }
 }
+
+#[cfg(test)]
+#[path = "commit_tests.rs"]
+mod tests;
