@@ -9,6 +9,8 @@
 //! A lost answer leaves unknown whether the transaction ran. So it is sent again: if it ran, the slot has counted. One that is given up has
 //! its slot counted by hand, so that a copy of it that arrives later changes nothing.
 //!
+//! A session that is over is refused twice: its key is gone, and so is the lease that its slot would go with.
+//!
 //! A batch with more checks than a transaction takes has the *lock* first: while it is there no other commit goes through, so its checks
 //! may be looked at one after another. The lock goes with the session's lease.
 
