@@ -1,5 +1,6 @@
 //! What engines on servers share: values that the owner remembers, kinds of failure, threads, and notes on this machine.
 
+pub(super) mod backup;
 pub(super) mod cache;
 pub(super) mod failure;
 pub(super) mod note;

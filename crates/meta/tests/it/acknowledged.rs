@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use weft_env::{Env, Rng, SeededRng};
 use weft_meta::conformance::{get, seed, set, when};
-use weft_meta::kv::{Kv, KvError};
-use weft_meta::{Access, MetaUrl};
+use weft_meta::kv::{Batch, Kv, KvError};
+use weft_meta::{Access, MetaUrl, Store};
 
 pub fn at(text: &str) -> MetaUrl {
     MetaUrl::parse(text.as_ref()).expect("an address")
@@ -124,4 +124,56 @@ fn pass(mut from: TcpStream, mut to: TcpStream, rng: &SeededRng, one_of: &Atomic
         // The other direction may have ended it.
         let _ = stream.shutdown(std::net::Shutdown::Both);
     }
+}
+
+/// No answer is believed that did not come, and nothing is done twice.
+pub fn count_by(proxy: &Cutting, url: &str) {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 60;
+    let kv = open(&at(url), Access::Owner);
+    kv.commit(set(b"u", &counter())).unwrap();
+    proxy.one_of.store(30, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for number in 0..THREADS {
+            let kv = &*kv;
+            scope.spawn(move || {
+                let mut worker = Worker { number, done: 0 };
+                (0..EACH).for_each(|_| worker.step(kv).unwrap());
+            });
+        }
+        // What is refused stays refused, whatever of it was sent twice.
+        scope.spawn(|| {
+            for _ in 0..EACH {
+                let deltas = vec![(b"u".to_vec(), weft_meta::deltas::Delta::Usage { inodes: 1000, live_bytes: 0 })];
+                let refused = kv.commit(when(Batch { deltas, ..Batch::default() }, b"never", Some(b"there")));
+                assert!(matches!(refused, Err(KvError::Conflict)), "{refused:?}");
+            }
+        });
+    });
+    proxy.one_of.store(0, Ordering::Relaxed);
+    assert_eq!(counted(&*kv), THREADS * EACH);
+    let cuts = proxy.cuts.load(Ordering::Relaxed);
+    println!("{cuts} connections were cut");
+    assert!(cuts > 10, "{cuts} cuts test nothing");
+}
+
+/// Names that many stores make at the same time are all there, and agree with each other.
+pub fn change_one_tree(url: &MetaUrl) {
+    const STORES: u64 = 3;
+    crate::trees::format(url);
+    let stores: Vec<Store> = (0..STORES)
+        .map(|number| Store::open(open(url, Access::Shared), &Env::seeded(seed() + number)).unwrap())
+        .collect();
+    let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads = stores.iter().enumerate().map(|(number, store)| {
+            scope.spawn(move || crate::trees::change(store, &SeededRng::new(seed() * STORES + number as u64), 150))
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
+    });
+    let done: u64 = outcomes.iter().map(|(done, _)| done).sum();
+    let refused: u64 = outcomes.iter().map(|(_, refused)| refused).sum();
+    println!("{done} operations succeeded, {refused} were refused");
+    assert!(done > STORES * 150 / 8 && refused == 0);
+    crate::trees::assert_sound(&stores[0]);
 }

@@ -61,65 +61,29 @@ impl Subject for Sqlite {
     }
 }
 
-/// A schema of a server.
-struct Postgres<'s> {
-    server: &'s servers::Postgres,
+/// A place on a server.
+#[cfg(feature = "shared")]
+struct Served {
+    url: MetaUrl,
     access: Access,
-    schema: String,
 }
 
-impl<'s> Postgres<'s> {
-    fn new(server: &'s servers::Postgres, access: Access) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let schema = format!("s{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let subject = Self { server, access, schema };
-        subject.url().create().unwrap();
-        subject
-    }
-
-    fn url(&self) -> MetaUrl {
-        MetaUrl::parse(self.server.url(&self.schema).as_ref()).unwrap()
-    }
-}
-
-impl Subject for Postgres<'_> {
-    fn open(&self) -> Arc<dyn Kv> {
-        self.url().open(self.access, None, &Env::system()).unwrap()
-    }
-
-    fn keeps(&self) -> bool {
-        true
-    }
-
-    fn checks_ranges(&self) -> bool {
-        true
-    }
-}
-
-/// A name in a cluster.
-struct Etcd<'c> {
-    cluster: &'c servers::Etcd,
-    access: Access,
-    name: String,
-}
-
-impl<'c> Etcd<'c> {
-    fn new(cluster: &'c servers::Etcd, access: Access) -> Self {
+#[cfg(feature = "shared")]
+impl Served {
+    /// A new one; `url_of` gives the address of one with this name.
+    fn new(url_of: impl Fn(&str) -> String, access: Access) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("s{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let subject = Self { cluster, access, name };
-        subject.url().create().unwrap();
-        subject
-    }
-
-    fn url(&self) -> MetaUrl {
-        MetaUrl::parse(self.cluster.url(&self.name).as_ref()).unwrap()
+        let url = MetaUrl::parse(url_of(&name).as_ref()).unwrap();
+        url.create().unwrap();
+        Self { url, access }
     }
 }
 
-impl Subject for Etcd<'_> {
+#[cfg(feature = "shared")]
+impl Subject for Served {
     fn open(&self) -> Arc<dyn Kv> {
-        self.url().open(self.access, None, &Env::system()).unwrap()
+        self.url.open(self.access, None, &Env::system()).unwrap()
     }
 
     fn keeps(&self) -> bool {
@@ -143,17 +107,19 @@ fn memory() {
 }
 
 #[test]
+#[cfg(feature = "shared")]
 fn postgres() {
     let server = servers::Postgres::start();
-    conformance::all(|| Postgres::new(&server, Access::Owner));
-    conformance::all(|| Postgres::new(&server, Access::Shared));
+    conformance::all(|| Served::new(|name| server.url(name), Access::Owner));
+    conformance::all(|| Served::new(|name| server.url(name), Access::Shared));
 }
 
 #[test]
+#[cfg(feature = "shared")]
 fn etcd() {
     let cluster = servers::Etcd::start(3);
-    conformance::all(|| Etcd::new(&cluster, Access::Owner));
-    conformance::all(|| Etcd::new(&cluster, Access::Shared));
+    conformance::all(|| Served::new(|name| cluster.url(name), Access::Owner));
+    conformance::all(|| Served::new(|name| cluster.url(name), Access::Shared));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! etcd, really: three members of which one ends, hangs or loses its place, lost answers, owners that were paused; and what is said of a
 //! wrong address.
 
-use crate::acknowledged::{Cutting, Worker, at, counted, counter, open, refusal, work};
+use crate::acknowledged::{Cutting, at, change_one_tree, count_by, counted, counter, open, refusal, work};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use weft_env::{Env, SeededRng};
-use weft_meta::conformance::{get, seed, set, when};
+use weft_env::Env;
+use weft_meta::conformance::{get, set, when};
 use weft_meta::engines::OpenError;
 use weft_meta::kv::{Batch, Kv, KvError, RangeCheck};
 use weft_meta::owner::{OwnerError, Role};
@@ -93,39 +93,12 @@ fn without_a_majority_programs_wait() {
     assert!(refused.contains("more than half of its members"), "{refused}");
 }
 
-/// No answer is believed that did not come, and nothing is done twice.
 #[test]
 fn lost_requests_and_answers_lose_and_double_nothing() {
-    const THREADS: u64 = 4;
-    const EACH: u64 = 60;
     let cluster = servers::Etcd::start(1);
     at(&cluster.url("weft")).create().unwrap();
     let proxy = Cutting::before(cluster.port(0));
-    let kv = open(&at(&format!("etcd://127.0.0.1:{}/weft", proxy.port)), Access::Owner);
-    kv.commit(set(b"u", &counter())).unwrap();
-    proxy.one_of.store(30, Ordering::Relaxed);
-    std::thread::scope(|scope| {
-        for number in 0..THREADS {
-            let kv = &*kv;
-            scope.spawn(move || {
-                let mut worker = Worker { number, done: 0 };
-                (0..EACH).for_each(|_| worker.step(kv).unwrap());
-            });
-        }
-        // What is refused stays refused, whatever of it was sent twice.
-        scope.spawn(|| {
-            for _ in 0..EACH {
-                let deltas = vec![(b"u".to_vec(), weft_meta::deltas::Delta::Usage { inodes: 1000, live_bytes: 0 })];
-                let refused = kv.commit(when(Batch { deltas, ..Batch::default() }, b"never", Some(b"there")));
-                assert!(matches!(refused, Err(KvError::Conflict)), "{refused:?}");
-            }
-        });
-    });
-    proxy.one_of.store(0, Ordering::Relaxed);
-    assert_eq!(counted(&*kv), THREADS * EACH);
-    let cuts = proxy.cuts.load(Ordering::Relaxed);
-    println!("{cuts} connections were cut");
-    assert!(cuts > 10, "{cuts} cuts test nothing");
+    count_by(&proxy, &format!("etcd://127.0.0.1:{}/weft", proxy.port));
 }
 
 /// A process that lost its place changes nothing over what its successor did; it can still read.
@@ -296,26 +269,8 @@ fn a_backup_moves_a_store_between_engines() {
     assert!(refusal(&cluster.url("weft")).contains("not finished"));
 }
 
-/// Names that many stores make at the same time are all there, and agree with each other.
 #[test]
 fn stores_of_many_processes_change_one_tree() {
-    const STORES: u64 = 3;
     let cluster = servers::Etcd::start(3);
-    let url = at(&cluster.url("weft"));
-    crate::trees::format(&url);
-    let stores: Vec<Store> = (0..STORES)
-        .map(|number| Store::open(open(&url, Access::Shared), &Env::seeded(seed() + number)).unwrap())
-        .collect();
-    let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
-        let threads = stores.iter().enumerate().map(|(number, store)| {
-            scope.spawn(move || crate::trees::change(store, &SeededRng::new(seed() * STORES + number as u64), 150))
-        });
-        let threads: Vec<_> = threads.collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
-    });
-    let done: u64 = outcomes.iter().map(|(done, _)| done).sum();
-    let refused: u64 = outcomes.iter().map(|(_, refused)| refused).sum();
-    println!("{done} operations succeeded, {refused} were refused");
-    assert!(done > STORES * 150 / 8 && refused == 0);
-    crate::trees::assert_sound(&stores[0]);
+    change_one_tree(&at(&cluster.url("weft")));
 }

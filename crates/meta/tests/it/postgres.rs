@@ -1,48 +1,21 @@
 //! PostgreSQL, really: its end and return, its standby, lost answers, owners that were paused; and what is said of a wrong address.
 
-use crate::acknowledged::{Cutting, Worker, at, counted, counter, open, refusal, work};
+use crate::acknowledged::{Cutting, Worker, at, change_one_tree, count_by, counted, counter, open, refusal, work};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use weft_env::{Env, SeededRng};
-use weft_meta::conformance::{get, seed, set, when};
+use weft_env::Env;
+use weft_meta::conformance::{get, set, when};
 use weft_meta::engines::OpenError;
 use weft_meta::kv::{Batch, Kv, KvError};
 use weft_meta::owner::{OwnerError, Role};
 use weft_meta::{Access, MetaUrl, Store, servers};
 
-/// No answer is believed that did not come, and nothing is done twice.
 #[test]
 fn lost_requests_and_answers_lose_and_double_nothing() {
-    const THREADS: u64 = 4;
-    const EACH: u64 = 60;
     let server = servers::Postgres::start();
     at(&server.url("weft")).create().unwrap();
     let proxy = Cutting::before(server.port());
-    let kv = open(&at(&format!("postgres://weft@127.0.0.1:{}/weft", proxy.port)), Access::Owner);
-    kv.commit(set(b"u", &counter())).unwrap();
-    proxy.one_of.store(30, Ordering::Relaxed);
-    std::thread::scope(|scope| {
-        for number in 0..THREADS {
-            let kv = &*kv;
-            scope.spawn(move || {
-                let mut worker = Worker { number, done: 0 };
-                (0..EACH).for_each(|_| worker.step(kv).unwrap());
-            });
-        }
-        // What is refused stays refused, whatever of it was sent twice.
-        scope.spawn(|| {
-            for _ in 0..EACH {
-                let deltas = vec![(b"u".to_vec(), weft_meta::deltas::Delta::Usage { inodes: 1000, live_bytes: 0 })];
-                let refused = kv.commit(when(Batch { deltas, ..Batch::default() }, b"never", Some(b"there")));
-                assert!(matches!(refused, Err(KvError::Conflict)), "{refused:?}");
-            }
-        });
-    });
-    proxy.one_of.store(0, Ordering::Relaxed);
-    assert_eq!(counted(&*kv), THREADS * EACH);
-    let cuts = proxy.cuts.load(Ordering::Relaxed);
-    println!("{cuts} connections were cut");
-    assert!(cuts > 10, "{cuts} cuts test nothing");
+    count_by(&proxy, &format!("postgres://weft@127.0.0.1:{}/weft", proxy.port));
 }
 
 /// The name of an attempt that was given up is known to the server: a copy of it that was on its way changes nothing.
@@ -227,23 +200,6 @@ fn open_error(url: &MetaUrl) -> OpenError {
 /// Names that many stores make at the same time are all there, and agree with each other.
 #[test]
 fn stores_of_many_processes_change_one_tree() {
-    const STORES: u64 = 3;
     let server = servers::Postgres::start();
-    let url = at(&server.url("weft"));
-    crate::trees::format(&url);
-    let stores: Vec<Store> = (0..STORES)
-        .map(|number| Store::open(open(&url, Access::Shared), &Env::seeded(seed() + number)).unwrap())
-        .collect();
-    let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
-        let threads = stores.iter().enumerate().map(|(number, store)| {
-            scope.spawn(move || crate::trees::change(store, &SeededRng::new(seed() * STORES + number as u64), 150))
-        });
-        let threads: Vec<_> = threads.collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread")).collect()
-    });
-    let done: u64 = outcomes.iter().map(|(done, _)| done).sum();
-    let refused: u64 = outcomes.iter().map(|(_, refused)| refused).sum();
-    println!("{done} operations succeeded, {refused} were refused");
-    assert!(done > STORES * 150 / 8 && refused == 0);
-    crate::trees::assert_sound(&stores[0]);
+    change_one_tree(&at(&server.url("weft")));
 }

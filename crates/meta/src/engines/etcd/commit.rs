@@ -347,8 +347,9 @@ impl Engine {
     /// A key's value with its deltas taken in; `None`: there is none.
     async fn taken(&self, key: &[u8]) -> Result<Option<Merged>, Failure> {
         let (start, end) = self.layout.with_deltas(key);
-        let limit = TAKEN_MAX;
-        let found = self.server.ask(Range { key: start, range_end: end, limit, ..Range::default() }).await?;
+        // The value is older than its deltas, and what a delta takes away was added by an older one.
+        let rows = Range { key: start, range_end: end, limit: TAKEN_MAX, ..Range::default() }.oldest_first();
+        let found = self.server.ask(rows).await?;
         let (mut value, mut mod_revision, mut deltas, mut rows) = (None, 0, Vec::new(), Vec::new());
         for row in found.kvs {
             match self.layout.row(&row.key, &row.value) {

@@ -44,3 +44,35 @@ fn a_copy_that_arrives_late_changes_nothing() {
     sent.unwrap().unwrap();
     assert_eq!(usage(&kv), 1);
 }
+
+/// Deltas of several slots are applied as they came: a directory loses no subdirectory before it has it.
+#[test]
+fn deltas_are_taken_in_as_they_came() {
+    let cluster = servers::Etcd::start(1);
+    let url = crate::MetaUrl::parse(cluster.url("weft").as_ref()).unwrap();
+    url.create().unwrap();
+    let address = address::parse(cluster.url("weft").strip_prefix("etcd:").unwrap().as_ref()).unwrap();
+    let kv = EtcdKv::open(address, Access::Shared, None, &Env::system()).unwrap();
+    let writes = vec![(b"u".to_vec(), Some(Usage::default().encode()))];
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
+    let engine = kv.engine.clone();
+    let sent = kv.engine.wait_for(async move {
+        let own = engine.own().await?;
+        let mut slots = [engine.slots.take(), engine.slots.take()];
+        slots.sort_by_key(|slot| slot.number);
+        // The later one by the slot whose rows come first.
+        for (mut slot, inodes) in [(slots[1], 1), (slots[0], -1)] {
+            let deltas = vec![(b"u".to_vec(), Delta::Usage { inodes, live_bytes: 0 })];
+            let plan = Plan::of(Batch { deltas, ..Batch::default() }, &engine.layout);
+            let mut changes = Vec::new();
+            engine.change_rows(&plan, own, slot, Vec::new(), &mut changes);
+            assert!(matches!(engine.send(&plan, own, &mut slot, Vec::new(), changes).await, Ok(Sent::Done)));
+        }
+        Ok::<_, Failure>(())
+    });
+    sent.unwrap().unwrap();
+    assert_eq!(usage(&kv), 0);
+    let engine = kv.engine.clone();
+    kv.engine.wait_for(async move { engine.fold(b"u").await }).unwrap().unwrap();
+    assert_eq!(usage(&kv), 0);
+}

@@ -7,12 +7,11 @@ use super::protocol::{Compare, Operation, Put, Range, Request, Than, Transaction
 use super::server::Server;
 use super::{EtcdKv, refused, runtime, session};
 use crate::engines::remote::failure::Failure;
-use crate::engines::remote::note;
 use crate::engines::remote::task::wait_for;
-use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
+use crate::engines::remote::{backup, note};
+use crate::engines::{EngineKind, OpenError, Pieces};
 use crate::kv::{Kv, Slot};
 use crate::owner::{Holder, Session};
-use crate::pages::Pages;
 use crate::types::Access;
 use std::ffi::OsStr;
 use std::io;
@@ -27,7 +26,7 @@ const FORMAT: &str = "weft metadata ";
 /// ... or this, while a store is written.
 const IN_THE_MAKING: &[u8] = b"weft metadata, in the making";
 
-/// Of a backup that is loaded at once; a request takes 1.5 MiB.
+/// What is loaded at once; a request takes 1.5 MiB.
 const PAGE: usize = 1000;
 const PAGE_BYTES: usize = 512 << 10;
 
@@ -157,21 +156,12 @@ fn open(place: &OsStr, access: Access, mountpoint: Option<&Path>, env: &Env) -> 
     Ok(Arc::new(EtcdKv::open(address_of(place)?, access, mountpoint, env)?))
 }
 
-/// As of one moment, while others write.
 fn back_up(place: &OsStr, to: &Path, _clock: &dyn Clock) -> Result<(), OpenError> {
-    let store = open(place, Access::Shared, None, &Env::system())?;
-    let snapshot = store.snapshot()?;
-    let mut pages = Pages::of(&*snapshot);
-    sqlite::load_backup(to, &mut || {
-        let page = pages.next().transpose().map_err(|error| error.to_string())?;
-        Ok(page.map(|pairs| pairs.into_iter().map(|(key, value)| (key, Some(value))).collect()))
-    })
+    backup::write(&*open(place, Access::Shared, None, &Env::system())?, to)
 }
 
-fn restore(backup: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenError> {
-    let pairs = sqlite::read_backup(backup)?;
-    let mut pages = pairs.chunks(PAGE).map(<[Slot]>::to_vec);
-    load(place, &mut || Ok(pages.next()))
+fn restore(from: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenError> {
+    backup::read(from, |pieces| load(place, pieces))
 }
 
 /// In pieces: it is no store before the last one.

@@ -39,11 +39,24 @@ pub(super) struct Range {
     /// 0: the newest.
     #[prost(int64, tag = "4")]
     pub revision: i64,
+    /// 1: ascending, ...
+    #[prost(int32, tag = "5")]
+    pub sort_order: i32,
+    /// ... 2: by the revision in which a key was made.
+    #[prost(int32, tag = "6")]
+    pub sort_target: i32,
     /// The asked member answers from what it has.
     #[prost(bool, tag = "7")]
     pub serializable: bool,
     #[prost(bool, tag = "8")]
     pub keys_only: bool,
+}
+
+impl Range {
+    /// The oldest first. The limit counts after that.
+    pub fn oldest_first(self) -> Self {
+        Self { sort_order: 1, sort_target: 2, ..self }
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Message)]

@@ -29,7 +29,8 @@ pub(super) struct View<'e> {
 struct Rows {
     key: Vec<u8>,
     value: Option<Vec<u8>>,
-    deltas: Vec<Vec<u8>>,
+    /// With the revision of each.
+    deltas: Vec<(i64, Vec<u8>)>,
 }
 
 impl<'e> View<'e> {
@@ -64,6 +65,7 @@ impl<'e> View<'e> {
     fn rows(&self, found: Found) -> Result<Vec<Rows>, KvError> {
         let mut keys: Vec<Rows> = Vec::new();
         for row in found.kvs {
+            let made = row.create_revision;
             let (key, row) = self.engine.layout.row(&row.key, &row.value).ok_or_else(|| {
                 self.engine.error(Failure::Damaged(format!("the row {} is none of WeftFS", row.key.escape_ascii())))
             })?;
@@ -73,7 +75,7 @@ impl<'e> View<'e> {
             let Some(rows) = keys.last_mut() else { continue };
             match row {
                 Row::Value(value) => rows.value = Some(value),
-                Row::Delta(delta) => rows.deltas.push(delta),
+                Row::Delta(delta) => rows.deltas.push((made, delta)),
             }
         }
         Ok(keys)
@@ -88,7 +90,11 @@ impl<'e> View<'e> {
         {
             self.engine.note_base(&rows.key, value);
         }
-        merge(rows.value, &rows.deltas).map_err(|detail| self.engine.error(Failure::Damaged(detail)))
+        // In their order: what is taken away was added before.
+        let mut deltas = rows.deltas;
+        deltas.sort_unstable();
+        let deltas: Vec<Vec<u8>> = deltas.into_iter().map(|(_, delta)| delta).collect();
+        merge(rows.value, &deltas).map_err(|detail| self.engine.error(Failure::Damaged(detail)))
     }
 
     fn was_asked(&self) -> bool {

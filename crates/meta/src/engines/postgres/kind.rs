@@ -6,12 +6,11 @@ use super::plan::{Columns, columns_of};
 use super::server::Server;
 use super::{PostgresKv, refused, runtime, server, session, sql};
 use crate::engines::remote::failure::Failure;
-use crate::engines::remote::note;
 use crate::engines::remote::task::wait_for;
-use crate::engines::{EngineKind, OpenError, Pieces, sqlite};
-use crate::kv::{Kv, Slot};
+use crate::engines::remote::{backup, note};
+use crate::engines::{EngineKind, OpenError, Pieces};
+use crate::kv::Kv;
 use crate::owner::{Holder, Session};
-use crate::pages::Pages;
 use crate::types::Access;
 use std::ffi::OsStr;
 use std::io;
@@ -19,9 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_postgres::Client;
 use weft_env::{Clock, Env};
-
-/// Pairs of a backup that are loaded at once.
-const PAGE: usize = 1000;
 
 /// A place is `//[USER@]HOST[:PORT]/DATABASE[?schema=NAME]`.
 pub(crate) static KIND: EngineKind = EngineKind {
@@ -99,21 +95,12 @@ fn open(place: &OsStr, access: Access, mountpoint: Option<&Path>, env: &Env) -> 
     Ok(Arc::new(PostgresKv::open(address_of(place)?, access, mountpoint, env)?))
 }
 
-/// As of one moment, while others write.
 fn back_up(place: &OsStr, to: &Path, _clock: &dyn Clock) -> Result<(), OpenError> {
-    let store = open(place, Access::Shared, None, &Env::system())?;
-    let snapshot = store.snapshot()?;
-    let mut pages = Pages::of(&*snapshot);
-    sqlite::load_backup(to, &mut || {
-        let page = pages.next().transpose().map_err(|error| error.to_string())?;
-        Ok(page.map(|pairs| pairs.into_iter().map(|(key, value)| (key, Some(value))).collect()))
-    })
+    backup::write(&*open(place, Access::Shared, None, &Env::system())?, to)
 }
 
-fn restore(backup: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenError> {
-    let pairs = sqlite::read_backup(backup)?;
-    let mut pages = pairs.chunks(PAGE).map(<[Slot]>::to_vec);
-    load(place, &mut || Ok(pages.next()))
+fn restore(from: &Path, place: &OsStr, _clock: &dyn Clock) -> Result<(), OpenError> {
+    backup::read(from, |pieces| load(place, pieces))
 }
 
 /// In one transaction: a store is there whole, or not at all.
