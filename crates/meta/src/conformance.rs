@@ -2,13 +2,15 @@
 //!
 //! Each check panics with what it saw.
 
-use crate::deltas::Delta;
+use crate::deltas::{Delta, Directory};
 use crate::kv::{Batch, Kv, KvError, Link, Pair, Question, RangeCheck, Wanted, WantedRange};
 use crate::store::values::Usage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use weft_env::{Rng, SeededRng};
+use weft_format::records::{Attributes, Kind, Timestamp};
+use weft_format::{Ino, PolicyId};
 
 /// A store under test.
 pub trait Subject {
@@ -25,7 +27,7 @@ type Check<S> = (&'static str, fn(&S));
 
 /// Runs the whole suite; `fresh` answers a new, empty store each time.
 pub fn all<S: Subject>(fresh: impl Fn() -> S) {
-    let checks: [Check<S>; 14] = [
+    let checks: [Check<S>; 15] = [
         ("reads", reads),
         ("scans", scans),
         ("answers together", answers_together),
@@ -36,6 +38,7 @@ pub fn all<S: Subject>(fresh: impl Fn() -> S) {
         ("flush keeps", flush_keeps),
         ("counters are exact", counters_are_exact),
         ("deltas", deltas),
+        ("directories", directories),
         ("less than nothing", less_than_nothing),
         ("deltas are exact", deltas_are_exact),
         ("concurrent flushes", concurrent_flushes),
@@ -399,6 +402,48 @@ fn deltas(subject: &impl Subject) {
     if subject.keeps() {
         assert_eq!(usage(&*subject.open(), b"u"), 9);
     }
+}
+
+/// Names may come and go while a directory's attributes are set; but not the attributes, and not the directory.
+fn directories(subject: &impl Subject) {
+    let kv = subject.open();
+    let key = b"d".to_vec();
+    let at = |seconds| Timestamp { seconds, nanoseconds: 0 };
+    let made = Attributes {
+        ino: Ino(5),
+        kind: Kind::Directory,
+        mode: 0o755,
+        uid: 0,
+        gid: 0,
+        nlink: 2,
+        size: 0,
+        allocated_bytes: 0,
+        rdev: 0,
+        atime: at(1),
+        mtime: at(1),
+        ctime: at(1),
+        btime: at(1),
+        policy: PolicyId(0),
+        parent: Ino::ROOT,
+    };
+    let now = || Attributes::decode(&get(&*kv, &key).expect("the directory")).unwrap();
+    let set_mode = |before: Attributes, mode| Batch {
+        directories: vec![Directory { key: key.clone(), value: before.encode().to_vec() }],
+        deltas: vec![(key.clone(), Delta::Attributes { before, after: Attributes { mode, ctime: at(9), ..before } })],
+        ..Batch::default()
+    };
+    kv.commit(set(&key, &made.encode())).unwrap();
+    let names = Delta::Names { changed: at(5), subdirectories: 1 };
+    kv.commit(Batch { deltas: vec![(key.clone(), names)], ..Batch::default() }).unwrap();
+    kv.commit(set_mode(made, 0o700)).unwrap();
+    assert_eq!((now().mode, now().nlink, now().mtime), (0o700, 3, at(5)));
+    kv.commit(set(&key, &Attributes { uid: 7, ..now() }.encode())).unwrap();
+    let late = kv.commit(set_mode(Attributes { mode: 0o700, ..made }, 0o711));
+    assert!(matches!(late, Err(KvError::Conflict)), "its owner changed meanwhile: {late:?}");
+    assert_eq!((now().mode, now().uid), (0o700, 7));
+    kv.commit(remove(&key)).unwrap();
+    let late = kv.commit(set_mode(made, 0o711));
+    assert!(matches!(late, Err(KvError::Conflict)), "it is gone: {late:?}");
 }
 
 /// Less than nothing is damage: the commit reports it, or the next read.

@@ -17,7 +17,7 @@
 //! **Failures.** A member may end, hang, or lose its leader: a request is sent again, to the next one. A commit that was sent twice runs
 //! once, because it counts. After [`PATIENCE`](crate::engines::remote::failure::PATIENCE) the operation fails.
 //!
-//! **Room.** etcd keeps every revision until it is told to forget some, so owners and members tell it, each minute: a cluster that other
+//! **Room.** etcd keeps every revision until it is told to forget some, so owners and members tell it, every five minutes: a cluster that other
 //! programs use, too, loses its old revisions with that.
 
 mod address;
@@ -52,6 +52,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use view::View;
@@ -76,6 +77,8 @@ struct Engine {
     slots: Slots,
     /// A commit of this process has the lock, or wants it.
     locking: tokio::sync::Mutex<()>,
+    /// Until then the lock may be taken by a late copy of a request.
+    large_until: Mutex<Option<Instant>>,
     /// The owner's.
     cache: Option<Cache>,
     place: Place,
@@ -107,6 +110,7 @@ impl EtcdKv {
             own: tokio::sync::Mutex::default(),
             slots: Slots::default(),
             locking: tokio::sync::Mutex::default(),
+            large_until: Mutex::default(),
             cache: matches!(access, Access::Owner | Access::ShortLived).then(Cache::new),
             place: Place::new(env.clock.clone()),
             waiting: Mutex::default(),

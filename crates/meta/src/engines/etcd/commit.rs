@@ -19,7 +19,7 @@ use super::layout::{Row, stored};
 use super::plan::{Plan, delete, nested};
 use super::protocol::{Compare, Found, KeyValue, Operation, Outcome, Put, Range, Request, Than, Transaction};
 use super::session::Own;
-use crate::deltas::{Delta, merge};
+use crate::deltas::merge;
 use crate::engines::remote::failure::{Failure, MISSING, PATIENCE};
 use std::time::Duration;
 use weft_env::sync::Mutex;
@@ -31,6 +31,15 @@ const QUESTIONS_MAX: usize = 100;
 /// How often a commit learns that a directory's row is another one, as deltas are folded, before its operation runs again.
 const BASES_MAX: usize = 8;
 
+/// What a slot has after a commit was given up; after one that was done it is empty.
+const GIVEN_UP: &[u8] = b"given up";
+/// Whether a commit was done is asked of each member, before its operation is told that it is not known.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
+/// A copy of a request for the lock may come so much later.
+pub(super) const LATE_MAX: Duration = Duration::from_secs(60);
+/// Questions of a refusal, which leave room for changes that are transactions themselves.
+const REFUSAL_QUESTIONS_MAX: usize = 60;
+
 /// Rows of a key that are taken in at once.
 const TAKEN_MAX: i64 = 1000;
 
@@ -40,6 +49,8 @@ pub(super) struct Slot {
     pub number: u32,
     /// Commits that went through it.
     pub count: i64,
+    /// What is sent through it now may have run without an answer, or may still run.
+    pub is_doubtful: bool,
 }
 
 /// The slots of this process's session.
@@ -59,12 +70,12 @@ impl Slots {
         let mut known = self.0.lock();
         known.free.pop().unwrap_or_else(|| {
             known.made += 1;
-            Slot { number: known.made, count: 0 }
+            Slot { number: known.made, count: 0, is_doubtful: false }
         })
     }
 
     fn give_back(&self, slot: Slot) {
-        self.0.lock().free.push(slot);
+        self.0.lock().free.push(Slot { is_doubtful: false, ..slot });
     }
 
     fn leave(&self, slot: Slot) {
@@ -98,9 +109,14 @@ impl Engine {
     /// Commits what is planned, or finds that it was.
     pub(super) async fn commit_plan(&self, plan: &Plan) -> Result<(), Failure> {
         let own = self.own().await?;
-        for slot in self.slots.take_unsettled() {
+        let mut unsettled = self.slots.take_unsettled();
+        while let Some(slot) = unsettled.pop() {
             if let Err(failure) = self.settle(own, slot, PATIENCE).await {
                 self.slots.leave(slot);
+                unsettled.into_iter().for_each(|slot| self.slots.leave(slot));
+                if failure == Failure::Fenced {
+                    self.place.lose();
+                }
                 return Err(failure);
             }
         }
@@ -110,14 +126,18 @@ impl Engine {
             false => self.commit_large(plan, own, &mut slot).await,
         };
         let committed = match committed {
-            // A copy of it may still be on its way.
-            Err(failure @ (Failure::Lost(_) | Failure::Failed(_))) => {
-                match self.settle(own, slot, Duration::ZERO).await {
+            // A refusal may be of a copy, and an error may have come after it was done: a server without room says so then.
+            Err(failure) if slot.is_doubtful && failure != Failure::Fenced => {
+                match self.settle(own, slot, SETTLE_PATIENCE).await {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(failure),
                     Err(_) => {
                         self.slots.leave(slot);
-                        Err(failure)
+                        Err(if failure == Failure::Conflict {
+                            Failure::Lost("it does not answer".into())
+                        } else {
+                            failure
+                        })
                     }
                 }
             }
@@ -142,7 +162,7 @@ impl Engine {
         let mut bases: Vec<Vec<u8>> = plan.directories.iter().map(|check| self.base(check)).collect();
         let mut rounds = 0;
         loop {
-            let merged = self.merged(&plan.merged).await?;
+            let merged = self.merged(plan).await?;
             let mut checks = plan.checks.clone();
             checks.push(Compare::is_absent(self.layout.lock()));
             self.check_rows(plan, &bases, &merged, &mut checks);
@@ -175,15 +195,16 @@ impl Engine {
     /// With the lock.
     async fn commit_large(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
         let _turn = self.locking.lock().await;
-        self.lock(own).await?;
-        let committed = self.commit_locked(plan, own, slot).await;
+        *self.large_until.lock() = Some(self.server.env.clock.now() + LATE_MAX);
+        let lock = self.lock(own).await?;
+        let committed = self.commit_locked(plan, own, slot, lock).await;
         if !matches!(committed, Ok(()) | Err(Failure::Lost(_) | Failure::Fenced)) {
-            self.unlock(own).await?;
+            self.unlock(lock).await?;
         }
         committed
     }
 
-    async fn commit_locked(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
+    async fn commit_locked(&self, plan: &Plan, own: Own, slot: &mut Slot, lock: i64) -> Result<(), Failure> {
         if !self.all_hold(&plan.checks).await? {
             return Err(Failure::Conflict);
         }
@@ -197,11 +218,11 @@ impl Engine {
                 return Err(Failure::Damaged(MISSING.into()));
             }
         }
-        let merged = self.merged(&plan.merged).await?;
+        let merged = self.merged(plan).await?;
         let mut changes = plan.changes.clone();
         self.change_rows(plan, own, *slot, merged, &mut changes);
         changes.push(delete(self.layout.lock(), Vec::new()));
-        let is_mine = Compare::is(self.layout.lock(), Than::Value(own.session.to_be_bytes().to_vec()));
+        let is_mine = Compare::is(self.layout.lock(), Than::Create(lock));
         // What is folded meanwhile changes no sum, and is taken out with its deltas.
         match self.send(plan, own, slot, vec![is_mine], nested(changes)).await? {
             Sent::Done => Ok(()),
@@ -231,9 +252,10 @@ impl Engine {
         let rows = plan.directories.iter().map(|check| &check.key).chain(plan.deltas.iter().map(|(key, _)| key));
         let rows = rows.map(|key| one(self.layout.value(key)));
         let questions = [one(session), one(counter), one(self.layout.lock())].into_iter().chain(rows);
-        let failure = questions.take(QUESTIONS_MAX).map(Operation::from).collect();
-        let outcome = self.server.transact(Transaction { compare, success, failure }).await?;
-        self.sent(own, slot, outcome)
+        let failure = questions.take(REFUSAL_QUESTIONS_MAX).map(Operation::from).collect();
+        let (outcome, was_lost) = self.server.transact_told(Transaction { compare, success, failure }).await;
+        slot.is_doubtful |= was_lost || outcome.is_err();
+        self.sent(own, slot, outcome?)
     }
 
     fn sent(&self, own: Own, slot: &mut Slot, outcome: Outcome) -> Result<Sent, Failure> {
@@ -317,7 +339,11 @@ impl Engine {
     async fn all_hold(&self, checks: &[Compare]) -> Result<bool, Failure> {
         for compare in checks.chunks(QUESTIONS_MAX) {
             let compare = compare.to_vec();
-            if !self.server.transact(Transaction { compare, ..Transaction::default() }).await?.succeeded {
+            // Without a question a member answers from what it has, which may be old.
+            let question: Vec<Operation> =
+                vec![Request::Range(Range { key: self.layout.lock(), ..Range::default() }).into()];
+            let transaction = Transaction { compare, success: question.clone(), failure: question };
+            if !self.server.transact(transaction).await?.succeeded {
                 return Ok(false);
             }
         }
@@ -334,10 +360,15 @@ impl Engine {
     }
 
     /// What becomes of values that are changed by what they are.
-    async fn merged(&self, deltas: &[(Vec<u8>, Delta)]) -> Result<Vec<Merged>, Failure> {
+    async fn merged(&self, plan: &Plan) -> Result<Vec<Merged>, Failure> {
         let mut all = Vec::new();
-        for (key, delta) in deltas {
-            let mut merged = self.taken(key).await?.ok_or_else(|| Failure::Damaged(MISSING.into()))?;
+        for (key, delta) in &plan.merged {
+            let taken = self.taken(key).await?;
+            let mut checks = plan.directories.iter().filter(|check| check.key == *key);
+            if !checks.all(|check| check.holds(taken.as_ref().map(|taken| &taken.value[..]))) {
+                return Err(Failure::Conflict);
+            }
+            let mut merged = taken.ok_or_else(|| Failure::Damaged(MISSING.into()))?;
             merged.value = delta.apply(Some(&merged.value)).map_err(Failure::Damaged)?;
             all.push(merged);
         }
@@ -399,8 +430,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes the lock; one commit of this process at a time does.
-    async fn lock(&self, own: Own) -> Result<(), Failure> {
+    /// Takes the lock; one commit of this process at a time does. The revision in which it was made.
+    async fn lock(&self, own: Own) -> Result<i64, Failure> {
         let deadline = self.server.env.clock.now() + PATIENCE;
         let (session, lock) = (self.layout.session(own.role, own.lease), self.layout.lock());
         let one = |key: &[u8]| Operation::from(Request::Range(Range { key: key.to_vec(), ..Range::default() }));
@@ -416,7 +447,7 @@ impl Engine {
             });
             let outcome = outcome.await?;
             if outcome.succeeded {
-                return Ok(());
+                return Ok(outcome.revision());
             }
             let mut found = outcome.found();
             let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
@@ -424,8 +455,8 @@ impl Engine {
                 return Err(Failure::Fenced);
             }
             // Of an attempt whose answer was lost.
-            if next().is_some_and(|lock| lock.value == own.session.to_be_bytes()) {
-                return Ok(());
+            if let Some(lock) = next().filter(|lock| lock.value == own.session.to_be_bytes()) {
+                return Ok(lock.create_revision);
             }
             if self.server.env.clock.now() > deadline {
                 return Err(Failure::Failed(
@@ -436,11 +467,11 @@ impl Engine {
         }
     }
 
-    async fn unlock(&self, own: Own) -> Result<(), Failure> {
-        let lock = self.layout.lock();
-        let is_mine = Compare::is(lock.clone(), Than::Value(own.session.to_be_bytes().to_vec()));
-        let success = vec![delete(lock, Vec::new()).into()];
-        self.server.transact(Transaction { compare: vec![is_mine], success, failure: Vec::new() }).await.map(drop)
+    async fn unlock(&self, lock: i64) -> Result<(), Failure> {
+        let key = self.layout.lock();
+        let compare = vec![Compare::is(key.clone(), Than::Create(lock))];
+        let success = vec![delete(key, Vec::new()).into()];
+        self.server.transact(Transaction { compare, success, failure: Vec::new() }).await.map(drop)
     }
 
     /// One that a lost commit of this process has left.
@@ -450,29 +481,59 @@ impl Engine {
         }
         // Who has it in this process goes on first.
         let _turn = self.locking.lock().await;
-        self.unlock(own).await
+        self.unlock(lock.create_revision).await
+    }
+
+    /// For a while after a large commit: a late copy of a request may have taken the lock.
+    pub(super) async fn free_late_lock(&self) -> Result<(), Failure> {
+        let is_over = self.large_until.lock().is_none_or(|until| self.server.env.clock.now() > until);
+        let Some(own) = *self.own.lock().await else { return Ok(()) };
+        if is_over {
+            return Ok(());
+        }
+        let Ok(_turn) = self.locking.try_lock() else { return Ok(()) };
+        let found = self.server.ask(Range { key: self.layout.lock(), ..Range::default() }).await?;
+        match found.kvs.first().filter(|lock| lock.value == own.session.to_be_bytes()) {
+            Some(lock) => self.unlock(lock.create_revision).await,
+            None => Ok(()),
+        }
     }
 
     /// Of a commit whose outcome is not known: did it run? If it did not, it never will.
     async fn settle(&self, own: Own, slot: Slot, patience: Duration) -> Result<bool, Failure> {
         let session = self.layout.session(own.role, own.lease);
         let key = self.layout.slot(own.session, slot.number);
-        let transaction = Transaction {
-            compare: vec![
-                Compare::is(session.clone(), Than::Create(own.session)),
-                Compare::is(key.clone(), Than::Version(slot.count)),
-            ],
-            success: vec![Request::Put(Put { key, value: Vec::new(), lease: own.lease }).into()],
-            failure: vec![Request::Range(Range { key: session, ..Range::default() }).into()],
+        // First the question alone: servers without room count nothing.
+        let found = self.server.ask_for(Range { key: key.clone(), ..Range::default() }, patience).await?;
+        let counted = found.kvs.into_iter().next().filter(|counter| counter.version > slot.count);
+        let counted = match counted {
+            Some(counter) => counter,
+            None => {
+                let one = |key: &[u8]| Operation::from(Request::Range(Range { key: key.to_vec(), ..Range::default() }));
+                let given_up = Put { key: key.clone(), value: GIVEN_UP.to_vec(), lease: own.lease };
+                let transaction = Transaction {
+                    compare: vec![
+                        Compare::is(session.clone(), Than::Create(own.session)),
+                        Compare::is(key.clone(), Than::Version(slot.count)),
+                    ],
+                    success: vec![Request::Put(given_up).into()],
+                    failure: vec![one(&session), one(&key)],
+                };
+                let outcome = self.server.transact_for(transaction, patience).await?;
+                if outcome.succeeded {
+                    self.slots.give_back(Slot { count: slot.count + 1, ..slot });
+                    return Ok(false);
+                }
+                let mut found = outcome.found();
+                let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+                // With the session its slots are gone, and what is on its way is refused.
+                let (Some(_), Some(counter)) = (next(), next()) else { return Err(Failure::Fenced) };
+                counter
+            }
         };
-        let outcome = self.server.transact_for(transaction, patience).await?;
-        let is_given_up = outcome.succeeded;
-        if !is_given_up && outcome.found().all(|session| session.kvs.is_empty()) {
-            // With the session its slots are gone, and what is on its way is refused.
-            return Err(Failure::Fenced);
-        }
         self.slots.give_back(Slot { count: slot.count + 1, ..slot });
-        Ok(!is_given_up)
+        // A copy of this question may have counted, too.
+        Ok(counted.value != GIVEN_UP)
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::deltas::Delta;
 use crate::engines::etcd::{EtcdKv, address};
 use crate::kv::{Batch, Kv};
 use crate::servers;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Readers add up what waits, so it should not become much; and a directory's row should not change often.
 const FOLD_EVERY: Duration = Duration::from_millis(200);
-/// What was replaced longer ago is forgotten: no snapshot lives so long, and a cluster's room is small.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
+/// What was replaced longer ago is forgotten: a backup takes some minutes, and a cluster's room is small.
+const FORGET_EVERY: Duration = Duration::from_secs(300);
 
 /// Takes deltas in until the store is closed. It ends with the engine's runtime at the latest.
 pub(super) async fn fold(engine: Arc<Engine>) {
@@ -32,6 +32,9 @@ pub(super) async fn sign(engine: Arc<Engine>) {
             if failure == Failure::Fenced {
                 return;
             }
+        }
+        if let Err(failure) = engine.free_late_lock().await {
+            tracing::debug!(?failure, "the lock of a commit may stay");
         }
     }
 }

@@ -90,7 +90,7 @@ fn format_text() -> Vec<u8> {
 /// Is it a store that this program knows?
 pub(super) async fn recognise(server: &Server, layout: &Layout) -> Result<(), OpenError> {
     let place = server.address.shown.clone();
-    let found = server.ask_briefly(Range { key: layout.format(), ..Range::default() }).await;
+    let found = server.ask_for(Range { key: layout.format(), ..Range::default() }, super::server::OPENING).await;
     let found = found.map_err(|failure| refusal(server, failure))?;
     let Some(row) = found.kvs.into_iter().next() else { return Err(OpenError::Missing(place)) };
     if row.value == IN_THE_MAKING {

@@ -22,6 +22,8 @@ pub(super) const OPENING: Duration = Duration::from_secs(5);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// A member that is cut off is noticed after so long, also in the middle of a request.
 const SILENCE: Duration = Duration::from_secs(3);
+/// A sign of life reaches another member before the lease is over.
+const SIGN_PATIENCE: Duration = Duration::from_secs(8);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// An answer has at most some hundred values, of which each is below a request's limit.
@@ -132,21 +134,31 @@ impl Server {
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
+        self.persist_told(path, message, patience).await.0
+    }
+
+    /// The same; true: a copy of the request got no answer, and may still be on its way.
+    async fn persist_told<Q, A>(&self, path: &'static str, message: Q, patience: Duration) -> (Result<A, Failure>, bool)
+    where
+        Q: Message + Clone + Send + Sync + 'static,
+        A: Message + Default + Send + Sync + 'static,
+    {
         let deadline = self.env.clock.now() + patience;
-        let mut pause = FIRST_PAUSE;
+        let (mut pause, mut was_lost) = (FIRST_PAUSE, false);
         loop {
             let member = self.current.load(Ordering::Relaxed);
             let lost = match self.ask_member(member, path, &message).await {
                 Err(Failure::Lost(why)) => why,
-                answer => return answer,
+                answer => return (answer, was_lost),
             };
-            if self.env.clock.now() + pause > deadline {
-                return Err(Failure::Lost(lost));
-            }
-            tracing::debug!(store = %self.address.shown, member, %lost, "the next member is asked");
+            was_lost = true;
             let next = (member + 1) % self.address.members.len();
             // Another request may have gone on meanwhile.
             let _ = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
+            if self.env.clock.now() + pause > deadline {
+                return (Err(Failure::Lost(lost)), was_lost);
+            }
+            tracing::debug!(store = %self.address.shown, member, %lost, "the next member is asked");
             self.env.clock.sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
@@ -160,6 +172,11 @@ impl Server {
         self.persist(TRANSACT, transaction, PATIENCE).await
     }
 
+    /// The same; true: a copy of it may still be on its way.
+    pub async fn transact_told(&self, transaction: Transaction) -> (Result<Outcome, Failure>, bool) {
+        self.persist_told(TRANSACT, transaction, PATIENCE).await
+    }
+
     /// The same for another patience.
     pub async fn transact_for(&self, transaction: Transaction, patience: Duration) -> Result<Outcome, Failure> {
         self.persist(TRANSACT, transaction, patience).await
@@ -169,9 +186,9 @@ impl Server {
         self.persist(ASK, range, PATIENCE).await
     }
 
-    /// For who opens a store, and would rather be told than wait.
-    pub async fn ask_briefly(&self, range: Range) -> Result<Found, Failure> {
-        self.persist(ASK, range, OPENING).await
+    /// The same for another patience.
+    pub async fn ask_for(&self, range: Range, patience: Duration) -> Result<Found, Failure> {
+        self.persist(ASK, range, patience).await
     }
 
     pub async fn compact(&self, revision: i64) -> Result<(), Failure> {
@@ -198,7 +215,7 @@ impl Server {
     /// # Errors
     /// [`Failure::Fenced`]: the lease is over.
     pub async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
-        let granted: Granted = self.persist(KEEP_ALIVE, Lease { lease }, FIRST_PAUSE).await?;
+        let granted: Granted = self.persist(KEEP_ALIVE, Lease { lease }, SIGN_PATIENCE).await?;
         if granted.seconds > 0 { Ok(()) } else { Err(Failure::Fenced) }
     }
 
@@ -221,6 +238,8 @@ impl Failure {
         let says = |text: &str| status.message().contains(text);
         let sentence = || status.message().trim_start_matches("etcdserver: ").to_owned();
         match status.code() {
+            // The server's rules changed since this user logged in.
+            _ if says("auth store is old") || says("in header is old") => Self::Failed(LOG_IN_FIRST.into()),
             Code::Unauthenticated => Self::Failed(LOG_IN_FIRST.into()),
             Code::InvalidArgument if says("user name is empty") => Self::Failed(LOG_IN_FIRST.into()),
             Code::InvalidArgument if says("authentication failed") => Self::Failed(
@@ -230,6 +249,9 @@ impl Failure {
             Code::NotFound if says("lease not found") => Self::Fenced,
             Code::OutOfRange => Self::Conflict,
             Code::ResourceExhausted if says("space exceeded") => Self::Full,
+            Code::ResourceExhausted if says("larger than max") => {
+                Self::Failed("a change is larger than its servers take; raise --max-request-bytes of each".into())
+            }
             Code::DataLoss => Self::Damaged(sentence()),
             Code::InvalidArgument | Code::FailedPrecondition if !says("not leader") => Self::Failed(sentence()),
             _ => Self::Lost(sentence_of(status)),

@@ -95,7 +95,10 @@ impl Engine {
                 return Ok(());
             }
             let known = known(&self.server, &self.layout).await.map_err(failed)?;
-            let Some(found) = known.into_iter().find(|found| self.role().is_kept_out_by(found.role)) else { continue };
+            let Some(found) = known.into_iter().find(|found| self.role().is_kept_out_by(found.role)) else {
+                clock.sleep(LOOK_EVERY).await;
+                continue;
+            };
             if found.has_ended {
                 tracing::info!(holder = %found.holder, "it has ended; its place is taken");
                 self.server.revoke(found.lease).await.map_err(failed)?;

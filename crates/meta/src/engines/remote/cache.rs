@@ -102,7 +102,7 @@ pub(in crate::engines) fn during(
     let committed = commit(batch);
     let outcome = match &committed {
         Ok(()) => Outcome::Done,
-        Err(Failure::Lost(_) | Failure::Failed(_) | Failure::Fenced) => Outcome::Unknown,
+        Err(Failure::Lost(_) | Failure::Failed(_) | Failure::Fenced | Failure::Full) => Outcome::Unknown,
         Err(_) => Outcome::NotDone,
     };
     cache.end(changes, outcome);
