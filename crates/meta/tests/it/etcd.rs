@@ -141,6 +141,31 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     assert!(matches!(url.open(Access::Owner, None, &Env::system()), Err(OpenError::Owner(OwnerError::InUse { .. }))));
 }
 
+/// A process without operations gives its signs of life to another member when its own dies.
+#[test]
+fn an_idle_owner_keeps_its_place_when_a_member_dies() {
+    let mut cluster = servers::Etcd::start(3);
+    let url = at(&cluster.url("weft"));
+    url.create().unwrap();
+    let kv = open(&url, Access::Owner);
+    // It asks the first that its address names as long as that answers.
+    cluster.kill(0);
+    let silent = || url.sessions(&weft_env::SystemClock).unwrap()[0].silent;
+    let mut longest = Duration::ZERO;
+    // Signs come every three seconds: of those that went to a dead member these would be five.
+    while longest < Duration::from_secs(15) {
+        let before = silent();
+        std::thread::sleep(Duration::from_millis(200));
+        longest = longest.max(silent());
+        if silent() < before {
+            break;
+        }
+    }
+    assert!(longest < Duration::from_secs(15), "no sign of life for {longest:?}");
+    println!("a sign of life after {longest:?}");
+    kv.commit(set(b"a", b"still here")).unwrap();
+}
+
 /// With more checks than a transaction takes, and more changes; two of them at the same time, and small ones beside them that change what they
 /// check.
 #[test]
