@@ -190,6 +190,12 @@ impl Batch {
         self.writes.is_empty() && self.deltas.is_empty()
     }
 
+    /// Does it change nothing and check nothing?
+    #[must_use]
+    pub fn asks_nothing(&self) -> bool {
+        self.is_empty() && self.checks.is_empty() && self.directories.is_empty() && self.ranges.is_empty()
+    }
+
     /// The keys that it depends on or changes, but for those of ranges.
     pub fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         let checked = self.checks.iter().map(|(key, _)| key).chain(self.directories.iter().map(|check| &check.key));

@@ -17,7 +17,7 @@
 //! **Failures.** A member may end, hang, or lose its leader: a request is sent again, to the next one. A commit that was sent twice runs
 //! once, because it counts. After [`PATIENCE`](crate::engines::remote::failure::PATIENCE) the operation fails.
 //!
-//! **Room.** etcd keeps every revision until it is told to forget some, so owners and members tell it, every five minutes: a cluster that other
+//! **Room.** etcd keeps every revision until a client asks it to forget some, so owners and members do, every five minutes: a cluster that other
 //! programs use, too, loses its old revisions with that.
 
 mod address;
@@ -152,7 +152,7 @@ impl Engine {
 
     /// The newest.
     async fn revision(&self) -> Result<i64, Failure> {
-        let found = self.server.ask(Range { key: self.layout.format(), ..Range::default() }).await?;
+        let found = self.server.ask(Range::of(self.layout.format())).await?;
         Ok(found.header.unwrap_or_default().revision)
     }
 
@@ -184,7 +184,7 @@ impl Kv for EtcdKv {
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
-        if batch.is_empty() && batch.checks.is_empty() && batch.directories.is_empty() && batch.ranges.is_empty() {
+        if batch.asks_nothing() {
             return Ok(());
         }
         let committed = cache::during(self.engine.cache.as_ref(), batch, |batch| {

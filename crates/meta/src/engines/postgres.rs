@@ -263,7 +263,7 @@ impl Kv for PostgresKv {
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
-        if batch.is_empty() && batch.checks.is_empty() && batch.directories.is_empty() && batch.ranges.is_empty() {
+        if batch.asks_nothing() {
             return Ok(());
         }
         let engine = self.engine.clone();

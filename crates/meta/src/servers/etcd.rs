@@ -20,7 +20,7 @@ struct Member {
 }
 
 impl Etcd {
-    /// So many new members, and an empty store. The settings are options of each.
+    /// `count` new members, and an empty store.
     ///
     /// # Panics
     /// etcd is not installed, or does not start.

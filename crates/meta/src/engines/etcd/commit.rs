@@ -17,7 +17,7 @@
 use super::Engine;
 use super::layout::{Row, stored};
 use super::plan::{Plan, delete, nested};
-use super::protocol::{Compare, Found, KeyValue, Operation, Outcome, Put, Range, Request, Than, Transaction};
+use super::protocol::{Compare, KeyValue, Operation, Outcome, Put, Range, Request, Than, Transaction};
 use super::session::Own;
 use crate::deltas::merge;
 use crate::engines::remote::failure::{Failure, MISSING, PATIENCE};
@@ -26,6 +26,7 @@ use weft_env::sync::Mutex;
 
 /// A commit that others wait for takes some round trips.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
+const BUSY: &str = "a large change of another process is not done after a minute; try again";
 /// Questions of one transaction.
 const QUESTIONS_MAX: usize = 100;
 /// How often a commit learns that a directory's row is another one, as deltas are folded, before its operation runs again.
@@ -33,7 +34,7 @@ const BASES_MAX: usize = 8;
 
 /// What a slot has after a commit was given up; after one that was done it is empty.
 const GIVEN_UP: &[u8] = b"given up";
-/// Whether a commit was done is asked of each member, before its operation is told that it is not known.
+/// Each member is asked whether a commit was done, before its operation fails.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
 /// A copy of a request for the lock may come so much later.
 pub(super) const LATE_MAX: Duration = Duration::from_secs(60);
@@ -91,7 +92,7 @@ impl Slots {
 enum Sent {
     Done,
     /// These are the rows of the directories and of the keys that deltas are left at.
-    Refused(Vec<Found>),
+    Refused(Vec<Option<KeyValue>>),
     /// Somebody has the lock.
     Locked(KeyValue),
 }
@@ -171,9 +172,7 @@ impl Engine {
             match self.send(plan, own, slot, checks, nested(changes)).await? {
                 Sent::Done => return Ok(()),
                 Sent::Locked(_) if self.server.env.clock.now() > deadline => {
-                    return Err(Failure::Failed(
-                        "a large change of another process is not done after a minute; try again".into(),
-                    ));
+                    return Err(Failure::Failed(BUSY.into()));
                 }
                 Sent::Locked(lock) => {
                     self.free_lock_of(own, &lock).await?;
@@ -248,11 +247,10 @@ impl Engine {
         compare.extend(checks);
         let counted = Put { key: counter.clone(), value: Vec::new(), lease: own.lease };
         let success = [Request::Put(counted)].into_iter().chain(changes).map(Operation::from).collect();
-        let one = |key: Vec<u8>| Request::Range(Range { key, ..Range::default() });
         let rows = plan.directories.iter().map(|check| &check.key).chain(plan.deltas.iter().map(|(key, _)| key));
-        let rows = rows.map(|key| one(self.layout.value(key)));
-        let questions = [one(session), one(counter), one(self.layout.lock())].into_iter().chain(rows);
-        let failure = questions.take(REFUSAL_QUESTIONS_MAX).map(Operation::from).collect();
+        let rows = rows.map(|key| self.layout.value(key));
+        let questions = [session, counter, self.layout.lock()].into_iter().chain(rows);
+        let failure = questions.take(REFUSAL_QUESTIONS_MAX).map(|key| Range::of(key).into()).collect();
         let (outcome, was_lost) = self.server.transact_told(Transaction { compare, success, failure }).await;
         slot.is_doubtful |= was_lost || outcome.is_err();
         self.sent(own, slot, outcome?)
@@ -263,8 +261,8 @@ impl Engine {
             slot.count += 1;
             return Ok(Sent::Done);
         }
-        let mut found = outcome.found();
-        let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+        let mut rows = outcome.rows();
+        let mut next = || rows.next().flatten();
         let (session, counter, lock) = (next(), next(), next());
         if session.is_none_or(|session| session.create_revision != own.session) {
             return Err(Failure::Fenced);
@@ -275,7 +273,7 @@ impl Engine {
         }
         match lock {
             Some(lock) => Ok(Sent::Locked(lock)),
-            None => Ok(Sent::Refused(found.collect())),
+            None => Ok(Sent::Refused(rows.collect())),
         }
     }
 
@@ -306,10 +304,10 @@ impl Engine {
     }
 
     /// The rows of directories as they are: true if one is not what was believed, and still what it must be.
-    fn learn(&self, plan: &Plan, bases: &mut [Vec<u8>], rows: Vec<Found>) -> Result<bool, Failure> {
+    fn learn(&self, plan: &Plan, bases: &mut [Vec<u8>], rows: Vec<Option<KeyValue>>) -> Result<bool, Failure> {
         let mut has_learned = false;
-        for ((check, base), found) in plan.directories.iter().zip(bases).zip(rows) {
-            let Some(row) = found.kvs.into_iter().next() else { return Err(Failure::Conflict) };
+        for ((check, base), row) in plan.directories.iter().zip(bases).zip(rows) {
+            let Some(row) = row else { return Err(Failure::Conflict) };
             let Some((_, Row::Value(value))) = self.layout.row(&row.key, &row.value) else {
                 return Err(Failure::Damaged("the row of a directory is none of WeftFS".into()));
             };
@@ -340,8 +338,7 @@ impl Engine {
         for compare in checks.chunks(QUESTIONS_MAX) {
             let compare = compare.to_vec();
             // Without a question a member answers from what it has, which may be old.
-            let question: Vec<Operation> =
-                vec![Request::Range(Range { key: self.layout.lock(), ..Range::default() }).into()];
+            let question: Vec<Operation> = vec![Range::of(self.layout.lock()).into()];
             let transaction = Transaction { compare, success: question.clone(), failure: question };
             if !self.server.transact(transaction).await?.succeeded {
                 return Ok(false);
@@ -352,7 +349,7 @@ impl Engine {
 
     /// The stored value of a key, without deltas.
     async fn stored(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-        let found = self.server.ask(Range { key: self.layout.value(key), ..Range::default() }).await?;
+        let found = self.server.ask(Range::of(self.layout.value(key))).await?;
         Ok(found.kvs.into_iter().next().and_then(|row| match self.layout.row(&row.key, &row.value) {
             Some((_, Row::Value(value))) => Some(value),
             _ => None,
@@ -434,7 +431,6 @@ impl Engine {
     async fn lock(&self, own: Own) -> Result<i64, Failure> {
         let deadline = self.server.env.clock.now() + PATIENCE;
         let (session, lock) = (self.layout.session(own.role, own.lease), self.layout.lock());
-        let one = |key: &[u8]| Operation::from(Request::Range(Range { key: key.to_vec(), ..Range::default() }));
         let put = Put { key: lock.clone(), value: own.session.to_be_bytes().to_vec(), lease: own.lease };
         loop {
             let outcome = self.server.transact(Transaction {
@@ -443,14 +439,14 @@ impl Engine {
                     Compare::is_absent(lock.clone()),
                 ],
                 success: vec![Request::Put(put.clone()).into()],
-                failure: vec![one(&session), one(&lock)],
+                failure: vec![Range::of(session.clone()).into(), Range::of(lock.clone()).into()],
             });
             let outcome = outcome.await?;
             if outcome.succeeded {
                 return Ok(outcome.revision());
             }
-            let mut found = outcome.found();
-            let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+            let mut rows = outcome.rows();
+            let mut next = || rows.next().flatten();
             if next().is_none_or(|session| session.create_revision != own.session) {
                 return Err(Failure::Fenced);
             }
@@ -459,9 +455,7 @@ impl Engine {
                 return Ok(lock.create_revision);
             }
             if self.server.env.clock.now() > deadline {
-                return Err(Failure::Failed(
-                    "a large change of another process is not done after a minute; try again".into(),
-                ));
+                return Err(Failure::Failed(BUSY.into()));
             }
             self.server.env.clock.sleep(LOOK_EVERY).await;
         }
@@ -492,7 +486,7 @@ impl Engine {
             return Ok(());
         }
         let Ok(_turn) = self.locking.try_lock() else { return Ok(()) };
-        let found = self.server.ask(Range { key: self.layout.lock(), ..Range::default() }).await?;
+        let found = self.server.ask(Range::of(self.layout.lock())).await?;
         match found.kvs.first().filter(|lock| lock.value == own.session.to_be_bytes()) {
             Some(lock) => self.unlock(lock.create_revision).await,
             None => Ok(()),
@@ -504,12 +498,11 @@ impl Engine {
         let session = self.layout.session(own.role, own.lease);
         let key = self.layout.slot(own.session, slot.number);
         // First the question alone: servers without room count nothing.
-        let found = self.server.ask_for(Range { key: key.clone(), ..Range::default() }, patience).await?;
+        let found = self.server.ask_for(Range::of(key.clone()), patience).await?;
         let counted = found.kvs.into_iter().next().filter(|counter| counter.version > slot.count);
         let counted = match counted {
             Some(counter) => counter,
             None => {
-                let one = |key: &[u8]| Operation::from(Request::Range(Range { key: key.to_vec(), ..Range::default() }));
                 let given_up = Put { key: key.clone(), value: GIVEN_UP.to_vec(), lease: own.lease };
                 let transaction = Transaction {
                     compare: vec![
@@ -517,15 +510,15 @@ impl Engine {
                         Compare::is(key.clone(), Than::Version(slot.count)),
                     ],
                     success: vec![Request::Put(given_up).into()],
-                    failure: vec![one(&session), one(&key)],
+                    failure: vec![Range::of(session).into(), Range::of(key).into()],
                 };
                 let outcome = self.server.transact_for(transaction, patience).await?;
                 if outcome.succeeded {
                     self.slots.give_back(Slot { count: slot.count + 1, ..slot });
                     return Ok(false);
                 }
-                let mut found = outcome.found();
-                let mut next = || found.next().unwrap_or_default().kvs.into_iter().next();
+                let mut rows = outcome.rows();
+                let mut next = || rows.next().flatten();
                 // With the session its slots are gone, and what is on its way is refused.
                 let (Some(_), Some(counter)) = (next(), next()) else { return Err(Failure::Fenced) };
                 counter

@@ -90,7 +90,7 @@ fn format_text() -> Vec<u8> {
 /// Is it a store that this program knows?
 pub(super) async fn recognise(server: &Server, layout: &Layout) -> Result<(), OpenError> {
     let place = server.address.shown.clone();
-    let found = server.ask_for(Range { key: layout.format(), ..Range::default() }, super::server::OPENING).await;
+    let found = server.ask_for(Range::of(layout.format()), super::server::OPENING).await;
     let found = found.map_err(|failure| refusal(server, failure))?;
     let Some(row) = found.kvs.into_iter().next() else { return Err(OpenError::Missing(place)) };
     if row.value == IN_THE_MAKING {
@@ -118,7 +118,7 @@ async fn make(server: &Server, layout: &Layout, text: &[u8]) -> Result<(), OpenE
         Transaction {
             compare: vec![Compare::is_empty(start, end)],
             success: vec![Request::Put(put).into()],
-            failure: vec![Request::Range(Range { key: layout.format(), ..Range::default() }).into()],
+            failure: vec![Range::of(layout.format()).into()],
         },
         super::server::OPENING,
     );

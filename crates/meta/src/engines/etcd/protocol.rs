@@ -53,6 +53,11 @@ pub(super) struct Range {
 }
 
 impl Range {
+    /// What is at a key.
+    pub fn of(key: Vec<u8>) -> Self {
+        Self { key, ..Self::default() }
+    }
+
     /// The oldest first. The limit counts after that.
     pub fn oldest_first(self) -> Self {
         Self { sort_order: 1, sort_target: 2, ..self }
@@ -110,6 +115,12 @@ pub(super) enum Request {
     Delete(Delete),
     #[prost(message, tag = "4")]
     Transaction(Transaction),
+}
+
+impl From<Range> for Operation {
+    fn from(range: Range) -> Self {
+        Request::Range(range).into()
+    }
 }
 
 impl From<Request> for Operation {
@@ -234,6 +245,11 @@ pub(super) struct Outcome {
 impl Outcome {
     pub fn revision(&self) -> i64 {
         self.header.unwrap_or_default().revision
+    }
+
+    /// The first row that each question found, in their order.
+    pub fn rows(self) -> impl Iterator<Item = Option<KeyValue>> {
+        self.found().map(|found| found.kvs.into_iter().next())
     }
 
     /// What each question found, in their order.

@@ -195,7 +195,7 @@ impl Server {
         self.persist::<_, Done>(COMPACT, Compaction { revision }, FIRST_PAUSE).await.map(drop)
     }
 
-    /// A lease of so many seconds.
+    /// A lease that lives for this time after each sign of life.
     pub async fn grant(&self, seconds: i64) -> Result<i64, Failure> {
         let granted: Granted = self.persist(GRANT, Grant { seconds, lease: 0 }, PATIENCE).await?;
         Ok(granted.lease)

@@ -3,7 +3,7 @@
 
 use super::Engine;
 use super::layout::Layout;
-use super::protocol::{Compare, Operation, Put, Range, Request, Transaction};
+use super::protocol::{Compare, Put, Range, Request, Transaction};
 use super::server::Server;
 use crate::engines::OpenError;
 use crate::engines::remote::failure::Failure;
@@ -131,18 +131,18 @@ impl Engine {
             Compare::is_empty(start, end)
         });
         let put = Put { key: key.clone(), value: record.encode_to_vec(), lease };
-        let question = Range { key: key.clone(), ..Range::default() };
+        let question = Range::of(key.clone());
         let outcome = self.server.transact(Transaction {
             // It may have been sent before.
             compare: empty.chain([Compare::is_absent(key)]).collect(),
             success: vec![Request::Put(put).into()],
-            failure: vec![Operation::from(Request::Range(question))],
+            failure: vec![question.into()],
         });
         let outcome = outcome.await?;
         if outcome.succeeded {
             return Ok(Some(Own { session: outcome.revision(), role, lease }));
         }
-        if let Some(row) = outcome.found().flat_map(|found| found.kvs).next() {
+        if let Some(row) = outcome.rows().flatten().next() {
             return Ok(Some(Own { session: row.create_revision, role, lease }));
         }
         self.server.revoke(lease).await?;
@@ -193,7 +193,7 @@ impl Engine {
 
     /// Ends the session, after what waits of its deltas is folded.
     pub(super) async fn leave(&self) -> Result<(), Failure> {
-        // What is not folded is added up by whoever reads it.
+        // The next readers add up what is not folded.
         let folded = self.fold_waiting().await;
         let Some(own) = self.own.lock().await.take() else { return Ok(()) };
         self.server.revoke(own.lease).await?;

@@ -2,14 +2,14 @@
 
 use super::Engine;
 use super::layout::{Bounds, Row};
-use super::protocol::{Found, Operation, Range, Request, Transaction};
+use super::protocol::{Found, Operation, Range, Transaction};
 use crate::deltas::merge;
 use crate::engines::remote::failure::Failure;
 use crate::engines::remote::recall::Recall;
 use crate::kv::{Answer, KvError, Pair, Question, Snapshot};
 use std::cell::Cell;
 
-/// So many questions fit into a request: etcd's default.
+/// Questions of one request: etcd's default.
 const QUESTIONS_MAX: usize = 128;
 /// Rows of one answer to a scan.
 const ROWS_MAX: usize = 1000;
@@ -46,7 +46,7 @@ impl<'e> View<'e> {
             let questions = ranges.iter().map(|((start, end), limit)| {
                 let limit = i64::try_from(*limit).unwrap_or_default();
                 let range = Range { key: start.clone(), range_end: end.clone(), limit, revision, ..Range::default() };
-                Operation::from(Request::Range(range))
+                Operation::from(range)
             });
             let transaction = Transaction { success: questions.collect(), ..Transaction::default() };
             let server = self.engine.server.clone();
