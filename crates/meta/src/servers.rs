@@ -7,8 +7,10 @@ pub use etcd::Etcd;
 pub use postgres::Postgres;
 
 use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A busy machine starts a server in seconds.
@@ -21,6 +23,27 @@ const START_MAX: Duration = Duration::from_secs(60);
 #[must_use]
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port()
+}
+
+/// What a server shows to its clients with TLS, in PEM.
+pub struct Identity {
+    /// Its certificate.
+    pub certificate: String,
+    /// The key of the certificate.
+    pub key: String,
+}
+
+impl Identity {
+    /// As PostgreSQL calls the files by itself. Only their owner may read them.
+    fn write_to(&self, folder: &Path) -> [PathBuf; 2] {
+        let parts = [("server.crt", &self.certificate), ("server.key", &self.key)];
+        parts.map(|(name, text)| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).expect("a file of the certificate");
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("its mode");
+            path
+        })
+    }
 }
 
 /// A port of this machine that no other test takes while this lives.

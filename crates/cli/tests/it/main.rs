@@ -37,6 +37,8 @@ mod served;
 #[path = "../../../nodes/tests/it/servers/mod.rs"]
 mod servers;
 mod shard_files;
+#[cfg(feature = "shared")]
+mod tls;
 mod trash;
 mod users;
 mod verdicts;

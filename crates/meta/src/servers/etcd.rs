@@ -1,8 +1,9 @@
 //! A cluster of etcd, as Debian has it.
 
-use super::{Port, START_MAX};
+use super::{Identity, Port, START_MAX};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weft_env::{Clock, SystemClock};
@@ -11,6 +12,8 @@ use weft_env::{Clock, SystemClock};
 pub struct Etcd {
     folder: tempfile::TempDir,
     members: Vec<Member>,
+    /// Files of a certificate and its key: clients use TLS.
+    tls: Option<[PathBuf; 2]>,
 }
 
 struct Member {
@@ -35,9 +38,24 @@ impl Etcd {
     /// As [`Self::start`].
     #[must_use]
     pub fn with(count: usize, options: &[&str]) -> Self {
+        Self::start_with(count, options, None)
+    }
+
+    /// `count` new members that clients reach with TLS.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    #[must_use]
+    pub fn with_tls(count: usize, identity: &Identity) -> Self {
+        Self::start_with(count, &[], Some(identity))
+    }
+
+    fn start_with(count: usize, options: &[&str], identity: Option<&Identity>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let tls = identity.map(|identity| identity.write_to(folder.path()));
         let member = |_| Member { port: Port::reserve(), peer_port: Port::reserve(), child: None };
         let members = (0..count).map(member).collect();
-        let mut cluster = Self { folder: tempfile::tempdir().expect("a temporary folder"), members };
+        let mut cluster = Self { folder, members, tls };
         for member in 0..count {
             cluster.spawn(member, options);
         }
@@ -53,8 +71,8 @@ impl Etcd {
         let names = (0..self.members.len())
             .map(|other| format!("{}=http://127.0.0.1:{}", Self::name(other), self.members[other].peer_port.number));
         let cluster = names.collect::<Vec<_>>().join(",");
-        let (port, peer_port) = (self.members[member].port.number, self.members[member].peer_port.number);
-        let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+        let peer_port = self.members[member].peer_port.number;
+        let (client, peer) = (self.endpoint(member), format!("http://127.0.0.1:{peer_port}"));
         let folder = self.folder.path().join(Self::name(member));
         let log = self.folder.path().join(format!("log{member}"));
         let log = File::options().create(true).append(true).open(log).expect("a log");
@@ -63,10 +81,18 @@ impl Etcd {
         command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
         command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
         command.args(["--initial-cluster", &cluster, "--initial-cluster-state", "new", "--logger", "zap"]);
+        if let Some([certificate, key]) = &self.tls {
+            command.arg("--cert-file").arg(certificate).arg("--key-file").arg(key);
+        }
         command.args(options);
         let output = log.try_clone().expect("a log");
         let child = command.stdin(Stdio::null()).stdout(output).stderr(log).spawn();
         self.members[member].child = Some(child.expect("etcd runs: install etcd-server"));
+    }
+
+    fn endpoint(&self, member: usize) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://127.0.0.1:{}", self.members[member].port.number)
     }
 
     fn await_leader(&self) {
@@ -139,7 +165,8 @@ impl Etcd {
     pub fn url(&self, name: &str) -> String {
         let hosts: Vec<String> =
             self.members.iter().map(|member| format!("127.0.0.1:{}", member.port.number)).collect();
-        format!("etcd://{}/{name}", hosts.join(","))
+        let query = if self.tls.is_some() { "?tls=on" } else { "" };
+        format!("etcd://{}/{name}{query}", hosts.join(","))
     }
 
     /// What etcd's own program says to this, of the first member.
@@ -153,8 +180,11 @@ impl Etcd {
     fn try_ctl(&self, member: usize, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new("etcdctl");
         command.env("ETCDCTL_API", "3").args(["--dial-timeout=2s", "--command-timeout=3s", "--endpoints"]);
-        let endpoint = format!("http://127.0.0.1:{}", self.members[member].port.number);
-        let output = command.arg(endpoint).args(arguments).output().expect("etcdctl runs: install etcd-client");
+        command.arg(self.endpoint(member));
+        if self.tls.is_some() {
+            command.args(["--insecure-transport=false", "--insecure-skip-tls-verify"]);
+        }
+        let output = command.args(arguments).output().expect("etcdctl runs: install etcd-client");
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
         if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
     }

@@ -1,6 +1,6 @@
 //! PostgreSQL, as Debian has it.
 
-use super::{Port, START_MAX};
+use super::{Identity, Port, START_MAX};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,7 +25,7 @@ impl Postgres {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
         let mut server = Self { folder, data, port: Port::reserve(), child: None };
-        server.give_to_its_user();
+        Self::give_to_its_user(server.folder.path());
         let made = server
             .command("initdb")
             .args(["-A", "trust", "-U", "weft", "-E", "UTF8", "--locale=C", "--no-sync"])
@@ -46,7 +46,7 @@ impl Postgres {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let data = folder.path().join("data");
         let mut standby = Self { folder, data, port: Port::reserve(), child: None };
-        standby.give_to_its_user();
+        Self::give_to_its_user(standby.folder.path());
         let port = self.port.number.to_string();
         let mut copy = standby.command("pg_basebackup");
         let copied =
@@ -135,6 +135,20 @@ impl Postgres {
         self.psql("SELECT pg_reload_conf()");
     }
 
+    /// From now on it has TLS with this certificate, and no user of a database but `postgres` may go without.
+    ///
+    /// # Panics
+    /// Its settings cannot be written.
+    pub fn require_tls(&self, identity: &Identity) {
+        for path in identity.write_to(&self.data) {
+            Self::give_to_its_user(&path);
+        }
+        let rules = "hostssl all all 127.0.0.1/32 trust\nhost postgres weft 127.0.0.1/32 trust\n";
+        std::fs::write(self.data.join("pg_hba.conf"), rules).expect("the rules are written");
+        self.psql("ALTER SYSTEM SET ssl = on");
+        self.psql("SELECT pg_reload_conf()");
+    }
+
     /// Runs a statement as its superuser, and answers what it prints.
     ///
     /// # Panics
@@ -178,9 +192,9 @@ impl Postgres {
     }
 
     /// PostgreSQL refuses to run as root: then it runs as its own user.
-    fn give_to_its_user(&self) {
+    fn give_to_its_user(path: &Path) {
         if rustix::process::geteuid().is_root() {
-            let given = Command::new("chown").arg("postgres").arg(self.folder.path()).status();
+            let given = Command::new("chown").arg("postgres").arg(path).status();
             assert!(given.is_ok_and(|status| status.success()), "there is no user postgres: install postgresql");
         }
     }

@@ -6,7 +6,7 @@ use super::plan::{delete, nested};
 use super::protocol::{Compare, Operation, Put, Range, Request, Than, Transaction};
 use super::server::Server;
 use super::{EtcdKv, refused, runtime, session};
-use crate::engines::remote::failure::Failure;
+use crate::engines::remote::failure::{Failure, mend};
 use crate::engines::remote::task::wait_for;
 use crate::engines::remote::{backup, note};
 use crate::engines::{EngineKind, OpenError, Pieces};
@@ -57,12 +57,13 @@ fn address_of(place: &OsStr) -> Result<Address, OpenError> {
 /// What the servers' refusal means to who opens a store.
 fn refusal(server: &Server, failure: Failure) -> OpenError {
     match failure {
-        Failure::Lost(why) => refused(
-            &server.address,
-            format!(
-                "{why}; see that more than half of its members run and can be reached, and correct the address if not"
-            ),
-        ),
+        Failure::Lost(why) => {
+            let mend = mend(
+                &why,
+                "see that more than half of its members run and can be reached, and correct the address if not",
+            );
+            refused(&server.address, format!("{why}; {mend}"))
+        }
         Failure::Failed(why) => refused(&server.address, why),
         failure => OpenError::Engine(failure.into_error(&server.address.shown)),
     }

@@ -2,7 +2,7 @@
 
 use super::address::Address;
 use crate::engines::OpenError;
-use crate::engines::remote::failure::{Failure, MISSING};
+use crate::engines::remote::failure::{Failure, MISSING, mend};
 use tokio_postgres::error::SqlState;
 
 impl Failure {
@@ -80,7 +80,9 @@ pub(super) fn refusal(address: &Address, error: &tokio_postgres::Error) -> OpenE
             format!("the server wants a password of {user}; give it by PGPASSWORD or ~/.pgpass")
         }
         None => {
-            format!("{}; see that the server runs and can be reached, and correct the address if not", sentence(error))
+            let why = sentence(error);
+            let mend = mend(&why, "see that the server runs and can be reached, and correct the address if not");
+            format!("{why}; {mend}")
         }
     };
     OpenError::Refused { place: address.shown.clone(), why }

@@ -25,6 +25,16 @@ pub(in crate::engines) enum Failure {
     Failed(String),
 }
 
+/// What to do about a server that cannot be reached for this reason: what is to be done otherwise, unless its certificate is not trusted.
+pub(in crate::engines) fn mend<'t>(why: &str, otherwise: &'t str) -> &'t str {
+    // rustls begins so in every case.
+    if why.starts_with("invalid peer certificate") {
+        "name the authority that signed the server's certificate by SSL_CERT_FILE, and the server as its certificate does"
+    } else {
+        otherwise
+    }
+}
+
 /// Of a delta.
 pub(in crate::engines) const MISSING: &str = "the record that a change is to be added to is missing";
 
@@ -35,10 +45,8 @@ impl Failure {
         match self {
             Self::Conflict | Self::Done => KvError::Conflict,
             Self::Lost(why) => {
-                let detail = format!(
-                    "its server does not answer for {} s ({why}); see that it runs and can be reached, and try again",
-                    PATIENCE.as_secs()
-                );
+                let mend = mend(&why, "see that it runs and can be reached, and try again");
+                let detail = format!("its server does not answer for {} s ({why}); {mend}", PATIENCE.as_secs());
                 KvError::Failed { store, detail }
             }
             Self::Fenced => KvError::Displaced {
