@@ -25,9 +25,9 @@ use rand_small::SeedableRng;
 use rand_small::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::fmt;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::{NonZeroU8, NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,6 +41,19 @@ const HEARTBEATS_PER_SECOND_MAX: u64 = 100;
 
 /// Members that are announced to when joining: if one of them is ill, others answer.
 const ANNOUNCED_MAX: usize = 3;
+
+/// While nobody is heard, the well-known members are asked for the others again so often, ...
+const JOIN_AGAIN_MS: u64 = 2_000;
+/// ... and otherwise, if they are not among those who are heard, so often: clusters that were begun apart become one.
+const JOIN_APART_MS: u64 = 30_000;
+
+/// A member sends each piece of news so often, to members that it draws: with less, one of three misses every fifth heartbeat.
+const TRANSMISSIONS_MIN: NonZeroU8 = NonZeroU8::new(10).unwrap();
+
+/// Somebody who knows a later life of a member denies it again within this time.
+const DENIALS_APART_MS: u64 = 3_000;
+/// The longest step of a member that outruns such a life: 2^41 ms are 70 years.
+const OUTRUN_EXPONENT_MAX: u32 = 41;
 
 /// A member of the cluster as foca knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +115,15 @@ pub struct Heard {
     pub phi: f64,
 }
 
+/// Whom to ask for the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joining {
+    /// Addresses. What these tell is for [`Gossip::join`].
+    pub ask: Vec<String>,
+    /// When to look again.
+    pub again_after_ms: u64,
+}
+
 /// A packet that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is no packet of gossip ({0}): see that all daemons of the cluster are of one version")]
@@ -116,6 +138,9 @@ pub struct Gossip {
     timer_count: u64,
     own: Facts,
     heartbeat_due_ms: u64,
+    /// When somebody said last that this member is down, and how often before that, each time soon after the other.
+    denied_ms: u64,
+    denials: u32,
 }
 
 /// Something to do later, the earliest first and of those the oldest.
@@ -134,7 +159,17 @@ impl Gossip {
         let (generator, listener) = (SmallRng::seed_from_u64(seed), Listener(rumours.clone()));
         let foca = Foca::with_custom_broadcast(peer, config(1), generator, PostcardCodec, listener);
         let runtime = AccumulatingRuntime::new();
-        Self { foca, runtime, rumours, timers: BinaryHeap::new(), timer_count: 0, own, heartbeat_due_ms: now_ms }
+        Self {
+            foca,
+            runtime,
+            rumours,
+            timers: BinaryHeap::new(),
+            timer_count: 0,
+            own,
+            heartbeat_due_ms: now_ms,
+            denied_ms: 0,
+            denials: 0,
+        }
     }
 
     /// What this member says of itself from its next heartbeat on.
@@ -146,14 +181,6 @@ impl Gossip {
 
     /// Takes in what a member told of all, itself first, and announces itself to it and some others.
     pub fn join(&mut self, members: Vec<Facts>, now_ms: u64) {
-        // Its own earlier life at this address, perhaps by a clock that was ahead.
-        let before =
-            members.iter().filter(|facts| facts.address == self.own.address).map(|facts| facts.started_ms).max();
-        if let Some(before) = before.filter(|before| *before > self.own.started_ms) {
-            self.own.started_ms = before.saturating_add(1);
-            let peer = Peer { address: self.own.address.clone(), started_ms: self.own.started_ms };
-            ignore_refusal(self.foca.change_identity(peer, &mut self.runtime));
-        }
         let others = members.iter().map(|facts| &facts.address).filter(|address| **address != self.own.address);
         for address in others.take(ANNOUNCED_MAX) {
             // Whoever is there now.
@@ -167,6 +194,16 @@ impl Gossip {
         }
         drop(rumours);
         self.settle(now_ms);
+    }
+
+    /// Whom of the well-known members to ask for the others.
+    pub fn whom_to_join(&self, well_known: &[String], now_ms: u64) -> Joining {
+        let members = self.members(now_ms);
+        let others = members.iter().skip(1).filter(|heard| heard.liveness == Liveness::Alive);
+        let alive: BTreeSet<&String> = others.map(|heard| &heard.facts.address).collect();
+        let is_absent = |address: &&String| **address != self.own.address && !alive.contains(address);
+        let again_after_ms = if alive.is_empty() { JOIN_AGAIN_MS } else { JOIN_APART_MS };
+        Joining { ask: well_known.iter().filter(is_absent).cloned().collect(), again_after_ms }
     }
 
     /// Takes in a packet of another member.
@@ -247,24 +284,52 @@ impl Gossip {
 
     /// Keeps what foca wants to be reminded of, and fits its settings to the number of members.
     fn settle(&mut self, now_ms: u64) {
-        // Whoever speaks is there, though news of its coming have passed by this member, as some do.
+        // Who speaks is there, though news of its coming have passed by this member, as some do.
         let speakers = std::mem::take(&mut self.rumours.lock().speakers);
         let speakers = speakers.into_iter().map(Member::alive);
         ignore_refusal(self.foca.apply_many(speakers, true, &mut self.runtime));
+        let mut sizes_changed = false;
+        while let Some(notification) = self.runtime.to_notify() {
+            use foca::OwnedNotification::{MemberDown, MemberUp, Rejoin};
+            match notification {
+                MemberUp(_) | MemberDown(_) => sizes_changed = true,
+                Rejoin(_) => self.outrun(now_ms),
+                _ => {}
+            }
+        }
         while let Some((after, timer)) = self.runtime.to_schedule() {
             self.timer_count += 1;
             let due_ms = now_ms + after.as_millis() as u64;
             self.timers.push(Timed { due_ms, number: self.timer_count, timer });
         }
-        let mut sizes_changed = false;
-        while let Some(notification) = self.runtime.to_notify() {
-            use foca::OwnedNotification::{MemberDown, MemberUp};
-            sizes_changed |= matches!(notification, MemberUp(_) | MemberDown(_));
-        }
         if sizes_changed {
             let count = u32::try_from(self.foca.num_members() + 1).unwrap_or(u32::MAX);
             ignore_refusal(self.foca.set_config(config(count)));
         }
+    }
+
+    /// Somebody said that this member is down, and it has come back as its next life. Who says it again and again knows a life of it that
+    /// began much later, by a clock that was ahead: then the steps double.
+    fn outrun(&mut self, now_ms: u64) {
+        let is_again = now_ms < self.denied_ms + DENIALS_APART_MS;
+        self.denials = if is_again { self.denials + 1 } else { 0 };
+        self.denied_ms = now_ms;
+        let step_ms = (1 << self.denials.min(OUTRUN_EXPONENT_MAX)) - 1;
+        self.go_on_as(self.foca.identity().started_ms.saturating_add(step_ms));
+    }
+
+    /// From now on this member has been started at `started_ms`.
+    fn go_on_as(&mut self, started_ms: u64) {
+        self.own.started_ms = started_ms;
+        let peer = Peer { address: self.own.address.clone(), started_ms };
+        ignore_refusal(self.foca.change_identity(peer, &mut self.runtime));
+        // With its identity foca forgets the timers that end suspicions. Who is not there will be suspected again.
+        let suspects = self.foca.iter_membership_state().filter(|member| member.state() == State::Suspect);
+        let believed = suspects.filter_map(|member| {
+            Some(Member::new(member.id().clone(), member.incarnation().checked_add(1)?, State::Alive))
+        });
+        let believed: Vec<_> = believed.collect();
+        ignore_refusal(self.foca.apply_many(believed.into_iter(), false, &mut self.runtime));
     }
 }
 
@@ -282,6 +347,7 @@ fn config(members: u32) -> Config {
     };
     let lan = Config::new_lan(NonZeroU32::new(members).unwrap_or(NonZeroU32::MIN));
     Config {
+        max_transmissions: lan.max_transmissions.max(TRANSMISSIONS_MIN),
         max_packet_size: NonZeroUsize::new(PACKET_BYTES_MAX).unwrap_or(lan.max_packet_size),
         // A member that was cut off from all is found again by those that hold it for dead.
         periodic_announce_to_down_members: seconds(15, 2),

@@ -239,6 +239,35 @@ fn a_member_that_restarts_with_its_clock_set_back_is_known_again() {
     world.expect_all((0..16).collect());
 }
 
+/// A well-known member has nobody to ask: it learns from those who deny it.
+#[test]
+fn a_member_whose_clock_was_ahead_is_known_again_though_it_asks_nobody() {
+    let mut world = World::settled(8);
+    world.processes.remove(&0);
+    world.run(1_000);
+    // A year ahead, then corrected.
+    let year_ms = 365 * 24 * 3_600_000;
+    world.start_at(0, 1, world.now_ms + year_ms);
+    world.run(noticed_ms(8));
+    world.expect_all((0..8).collect());
+    world.processes.remove(&0);
+    world.run(1_000);
+    world.start_at(0, 999, world.now_ms);
+    world.run(noticed_ms(8) + 15_000);
+    world.expect_all((0..8).collect());
+    let told = world.processes[&3].gossip.members(world.now_ms);
+    assert!(told.iter().any(|heard| heard.facts.address == address(0) && heard.facts.started_ms > year_ms));
+}
+
+#[test]
+fn few_members_at_rest_suspect_nobody() {
+    let mut world = World::settled(3);
+    for _ in 0..1_200 {
+        world.run(1_000);
+        world.expect_all((0..3).collect());
+    }
+}
+
 #[test]
 fn a_member_that_moves_to_another_address_is_found_by_its_node() {
     let mut world = World::settled(8);

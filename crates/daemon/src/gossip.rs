@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
-use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard, Liveness};
+use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard};
 use weft_env::Env;
 use weft_nodes::node::{Node, NodeIdentity};
 
@@ -21,11 +21,6 @@ const PACKET_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Packets under way at once; more are lost.
 const PACKETS_MAX: usize = 256;
-
-/// While nobody is heard, the well-known members are asked again so often, ...
-const JOIN_AGAIN: Duration = Duration::from_secs(2);
-/// ... and otherwise, if they are not among those who are heard, so often: clusters that were begun apart become one.
-const JOIN_APART: Duration = Duration::from_secs(30);
 
 /// How a daemon takes part.
 #[derive(Clone, Debug)]
@@ -100,6 +95,7 @@ impl Gossiper {
         let mut told_at = self.began;
         let mut join_at = self.began;
         let mut joining = JoinSet::new();
+        let well_known: Vec<String> = self.settings.join.iter().map(DaemonUrl::to_string).collect();
         while let Some(served) = served() {
             let now = self.env.clock.now();
             if told_at <= now {
@@ -110,10 +106,10 @@ impl Gossiper {
             drop(served);
             while joining.try_join_next().is_some() {}
             if join_at <= now && joining.is_empty() {
-                let absent = self.absent();
-                join_at = now + if absent.is_alone { JOIN_AGAIN } else { JOIN_APART };
-                for url in absent.to_join {
-                    joining.spawn(Arc::clone(&self).join(url));
+                let to_join = self.state.lock().whom_to_join(&well_known, self.now_ms());
+                join_at = now + Duration::from_millis(to_join.again_after_ms);
+                for url in self.settings.join.iter().filter(|url| to_join.ask.contains(&url.to_string())) {
+                    joining.spawn(Arc::clone(&self).join(url.clone()));
                 }
             }
             let due_ms = {
@@ -159,20 +155,6 @@ impl Gossiper {
         });
     }
 
-    fn absent(&self) -> Absent {
-        let members = self.members();
-        let alive: Vec<&str> = (members.iter().skip(1))
-            .filter(|heard| heard.liveness == Liveness::Alive)
-            .map(|heard| heard.facts.address.as_str())
-            .collect();
-        let own = self.settings.own.to_string();
-        let is_absent = |url: &&DaemonUrl| {
-            let address = url.to_string();
-            address != own && !alive.contains(&address.as_str())
-        };
-        Absent { is_alone: alive.is_empty(), to_join: self.settings.join.iter().filter(is_absent).cloned().collect() }
-    }
-
     /// Asks a well-known member for the others, and is announced.
     async fn join(self: Arc<Self>, url: DaemonUrl) {
         match members(&url, None, self.settings.key.clone(), &self.env).await {
@@ -208,10 +190,4 @@ impl Gossiper {
         let members = self.members();
         self.peers.keep(|address| members.iter().any(|heard| heard.facts.address == address));
     }
-}
-
-/// What there is to join.
-struct Absent {
-    is_alone: bool,
-    to_join: Vec<DaemonUrl>,
 }

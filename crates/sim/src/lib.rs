@@ -16,6 +16,7 @@ pub mod checks;
 pub mod client;
 pub mod commands;
 pub mod faults;
+pub mod gossip;
 pub mod history;
 pub mod linear;
 pub mod many;

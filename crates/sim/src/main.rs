@@ -43,6 +43,15 @@ enum Arguments {
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
     },
+    /// Run histories of daemons that gossip
+    Gossip {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// Print all that happens
+        #[arg(long)]
+        verbose: bool,
+    },
     /// Run one history and print all that happens
     Replay {
         /// The seed
@@ -143,6 +152,7 @@ fn main() -> Result<()> {
             println!("{count} histories, {} failed", failed.len());
             if failed.is_empty() { Ok(()) } else { bail!("not as promised") }
         }
+        Arguments::Gossip { seeds, verbose } => run_gossip(seeds, verbose),
         Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
@@ -196,6 +206,28 @@ fn main() -> Result<()> {
             println!("SUM {steps} {operations} {fsyncs} {struck}");
             Ok(())
         }
+    }
+}
+
+fn run_gossip(seeds: Range<u64>, is_told: bool) -> Result<()> {
+    let began = Instant::now();
+    let (count, mut failed, mut steps, mut faults) = (seeds.end.saturating_sub(seeds.start), 0, 0, 0);
+    for seed in seeds {
+        let outcome = weft_sim::gossip::run(seed, is_told);
+        outcome.lines.iter().for_each(|line| println!("{line}"));
+        if !outcome.complaints.is_empty() {
+            failed += 1;
+            println!("FAILED {seed}: {}", outcome.complaints.join("; "));
+        }
+        steps += outcome.steps;
+        faults += outcome.faults;
+    }
+    let a_second = count as f64 / began.elapsed().as_secs_f64();
+    println!("{count} histories, {a_second:.1} a second: {steps} steps, {faults} faults, {failed} failed");
+    if failed > 0 {
+        bail!("{failed} histories failed: `weft-sim gossip --seeds N..N+1 --verbose` shows one")
+    } else {
+        Ok(())
     }
 }
 

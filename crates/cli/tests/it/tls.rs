@@ -79,7 +79,12 @@ fn etcd_is_used_with_tls_and_known_by_its_certificate() {
     let (own, authority) = identity("127.0.0.1");
     let cluster = Etcd::with_tls(1, &own);
     let url = cluster.url("weft");
-    is_used_with_tls(&authority, &url, url.split_once('?').expect("?tls=on").0, "connection closed");
+    is_used_with_tls(
+        &authority,
+        &url,
+        url.split_once('?').expect("?tls=on").0,
+        "with TLS or without as the address says",
+    );
 
     let (other, authority) = identity("elsewhere.example");
     is_refused_for_its_name(&authority, &Etcd::with_tls(1, &other).url("weft"));

@@ -60,7 +60,7 @@ fn refusal(server: &Server, failure: Failure) -> OpenError {
         Failure::Lost(why) => {
             let mend = mend(
                 &why,
-                "see that more than half of its members run and can be reached, and correct the address if not",
+                "see that more than half of its members run and can be reached, with TLS or without as the address says",
             );
             refused(&server.address, format!("{why}; {mend}"))
         }
