@@ -14,6 +14,8 @@ pub enum Step {
     Commit,
     /// It commits metadata, records of segments among it.
     SegmentCommit,
+    /// It commits metadata, records of segments and pages of the journal among it: what an fsync put there is in a segment now.
+    JournalCommit,
     /// It has a node store a shard.
     Put,
     /// It has a node remove a shard.
@@ -44,11 +46,21 @@ pub struct Ambush {
     pub stroke: Stroke,
 }
 
+impl Step {
+    /// Is it also a step of this kind?
+    fn is_a(self, kind: Self) -> bool {
+        self == kind
+            || matches!(
+                (self, kind),
+                (Self::SegmentCommit | Self::JournalCommit, Self::Commit) | (Self::JournalCommit, Self::SegmentCommit)
+            )
+    }
+}
+
 impl Ambush {
     /// The process is at a step. Is it struck?
     pub fn meets(&mut self, process: ProcessId, step: Step, is_behind: bool) -> bool {
-        let is_it = self.step == step || self.step == Step::Commit && step == Step::SegmentCommit;
-        if !self.processes.contains(&process) || !is_it || self.is_behind != is_behind {
+        if !self.processes.contains(&process) || !step.is_a(self.step) || self.is_behind != is_behind {
             return false;
         }
         let is_struck = self.passed_by == 0;

@@ -20,4 +20,7 @@ fn a_commit_of_segments_is_a_commit() {
     assert!(ambush.meets(process, Step::SegmentCommit, false));
     let mut ambush = Ambush { step: Step::SegmentCommit, ..ambush };
     assert!(!ambush.meets(process, Step::Commit, false));
+    assert!(ambush.meets(process, Step::JournalCommit, false));
+    let mut ambush = Ambush { step: Step::JournalCommit, ..ambush };
+    assert!(!ambush.meets(process, Step::SegmentCommit, false));
 }

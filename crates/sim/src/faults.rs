@@ -73,7 +73,8 @@ pub struct Mixture(Vec<(Fault, u64)>);
 /// How many of a thousand pauses are long.
 const LONG_PAUSE_PER_MILLE: u64 = 120;
 /// Where an ambush is.
-const STEPS: [(Step, u64); 4] = [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
+const STEPS: [(Step, u64); 5] =
+    [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::JournalCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
 /// The most steps that an ambush lets pass.
 const PASSED_BY_MAX: u64 = 3;
 /// How many of a thousand long stops see a command.

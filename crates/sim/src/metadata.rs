@@ -1,7 +1,8 @@
 //! The machine's metadata as processes of it see it: what SQLite's engine promises (`weft_meta::engines::sqlite`), in memory.
 //!
 //! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
-//! depends on what others do is written through. A process that is killed loses what it had not flushed.
+//! depends on what others do is written through. A process that is killed loses what it had not flushed, or the last part of it: a flush
+//! may have been under way.
 
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::Scheduler;
@@ -12,11 +13,12 @@ use std::time::Duration;
 use weft_env::sync::{Sender, channel};
 use weft_env::turns;
 use weft_env::{Clock, Env};
-use weft_format::{NodeId, ShardKey};
+use weft_format::records::SegmentRecord;
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::Store;
 use weft_meta::engines::memory::MemorySnapshot;
 use weft_meta::engines::{MemoryKv, is_written_through};
-use weft_meta::keys::{SHARED, Table};
+use weft_meta::keys::{Key, SHARED, Table};
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 
 /// A flush takes up to so long.
@@ -49,6 +51,13 @@ struct Owner {
     /// How many were ever committed, and flushed.
     committed: u64,
     flushed: u64,
+}
+
+impl Owner {
+    /// Its number, and how many batches it has committed and flushed.
+    fn counts(&self) -> (u64, u64, u64) {
+        (self.number, self.committed, self.flushed)
+    }
 }
 
 impl MetadataDisk {
@@ -89,6 +98,18 @@ impl MetadataDisk {
     /// The owner has ended, however it did: what it had not flushed is gone.
     pub fn disown(&self) {
         self.state.lock().owner = None;
+    }
+
+    /// The owner is killed: of what it had not flushed some first commits are on the disk, since any moment may be that of a flush.
+    pub fn crash(&self, scheduler: &Scheduler) {
+        let mut state = self.state.lock();
+        if let Some((number, committed, flushed)) = state.owner.as_ref().map(Owner::counts) {
+            let behind = committed - flushed;
+            let kept = if scheduler.chance(500) { behind } else { scheduler.below(behind + 1) };
+            // It is the owner.
+            let _ = state.flush(number, flushed + kept);
+        }
+        state.owner = None;
     }
 
     /// Is there room?
@@ -138,8 +159,21 @@ fn gone() -> KvError {
 }
 
 fn step_of(batch: &Batch) -> Step {
-    let is_of_segment = |key: &Vec<u8>| key.first() == Some(&(Table::Segment as u8));
-    if batch.changed_keys().any(is_of_segment) { Step::SegmentCommit } else { Step::Commit }
+    let changes = |table: Table| batch.changed_keys().any(|key| key.first() == Some(&(table as u8)));
+    match (changes(Table::Segment), changes(Table::Journal)) {
+        (true, true) => Step::JournalCommit,
+        (true, false) => Step::SegmentCommit,
+        (false, _) => Step::Commit,
+    }
+}
+
+/// The segments that a batch writes.
+fn segments_of(batch: &Batch) -> Vec<(SegmentId, SegmentRecord)> {
+    let written = batch.writes.iter().filter_map(|(key, value)| match (Key::parse(key), value) {
+        (Some(Key::Segment(segment)), Some(value)) => Some((segment, SegmentRecord::decode(value).ok()?)),
+        _ => None,
+    });
+    written.collect()
 }
 
 /// The disk as one process sees it.
@@ -172,6 +206,19 @@ impl SimKv {
         if let Some(committed) = state.owner.as_ref().map(|owner| owner.committed) {
             // Who does not own it any more has nothing to flush.
             let _ = state.flush(number, committed);
+        }
+    }
+
+    /// Complains where segments that were committed a moment ago have a shard on a node that the volume does not have.
+    fn check_nodes(&self, segments: &[(SegmentId, SegmentRecord)]) {
+        let Ok(view) = self.view() else { return };
+        for (segment, record) in segments {
+            for node in record.shards.iter().flatten().map(|shard| shard.node) {
+                if view.get(&Key::Node(node).encode()).is_ok_and(|node| node.is_none()) {
+                    let complaint = format!("{segment} is committed with a shard on {node}, which is no node any more");
+                    Self::scheduler().complain(complaint);
+                }
+            }
         }
     }
 
@@ -229,7 +276,9 @@ impl Kv for SimKv {
         turns::pass();
         let step = step_of(&batch);
         Self::scheduler().reach(self.process, step, false);
+        let segments = segments_of(&batch);
         self.write(batch)?;
+        self.check_nodes(&segments);
         Self::scheduler().reach(self.process, step, true);
         turns::pass();
         Ok(())

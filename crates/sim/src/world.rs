@@ -310,7 +310,7 @@ impl World {
     pub fn kill_mount(&mut self) {
         if let Some(mount) = self.mount.take() {
             self.scheduler.kill(mount.process);
-            self.disk.disown();
+            self.disk.crash(&self.scheduler);
             std::mem::forget(mount);
         }
     }
