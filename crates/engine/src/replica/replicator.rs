@@ -1,5 +1,6 @@
 //! The thread that keeps the replica, as long as a volume is owned.
 
+use super::chain::ReplicaSizes;
 use super::keeping::Keeping;
 use crate::error::EngineError;
 use std::sync::Arc;
@@ -51,9 +52,14 @@ impl Replicator {
     ///
     /// # Errors
     /// [`EngineError::Threads`]; metadata cannot be read.
-    pub fn start(store: &Arc<Store>, transfer: &Transfer, runtime: &Runtime) -> Result<Option<Self>, EngineError> {
+    pub fn start(
+        store: &Arc<Store>,
+        transfer: &Transfer,
+        sizes: ReplicaSizes,
+        runtime: &Runtime,
+    ) -> Result<Option<Self>, EngineError> {
         let Some(history) = store.history() else { return Ok(None) };
-        let keeping = Keeping::new(store.clone(), history, transfer.in_background())?;
+        let keeping = Keeping::new(store.clone(), history, transfer.in_background(), sizes)?;
         let shared = Arc::new(Shared {
             store: store.clone(),
             stop: Notify::new(),
