@@ -122,8 +122,10 @@ impl Shared {
             if state.is_stopping {
                 return Err("the volume is being closed".into());
             }
-            state.is_asked = true;
-            changed.notify_all();
+            // Said once: others that wait are woken by it, too, and would wake this one.
+            if !std::mem::replace(&mut state.is_asked, true) {
+                changed.notify_all();
+            }
             let left = CATCH_UP_DEADLINE.saturating_sub(clock.elapsed(began));
             if left.is_zero() {
                 return Err("nodes take too long".into());
