@@ -98,9 +98,7 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             let open = opened(model, files, name)?;
             let done = write(model, files, &open, (name, offset), bytes_of(length, fill))
                 .and_then(|()| fsync(programs, number, files, &open, name))
-                .and_then(|()| {
-                    write(model, files, &open, (name, start), bytes_of(end - start, fill.wrapping_add(1)))
-                });
+                .and_then(|()| write(model, files, &open, (name, start), bytes_of(end - start, fill.wrapping_add(1))));
             files.close(open);
             done
         }

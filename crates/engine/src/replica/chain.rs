@@ -1,6 +1,7 @@
 //! Which pieces make the newest state that nodes have, and what to store next. No I/O.
 
 use std::collections::BTreeMap;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_format::records::{ReplicaHeader, ReplicaKind};
 
@@ -103,7 +104,11 @@ pub fn newest(pieces: &Pieces, lineage: Option<u64>) -> Option<Chain> {
     let chains = whole.into_iter().flat_map(|(lineage, (snapshots, changes))| {
         snapshots.into_iter().filter_map(move |snapshot| chain(lineage, snapshot, &changes))
     });
-    chains.max_by_key(|chain| (chain.opening(), chain.upto(), chain.snapshot.after))
+    let opening = |chain: &Chain| match lineage.is_none() && has_planted(Planted::OlderOpeningRecovered) {
+        true => u32::MAX - chain.opening(),
+        false => chain.opening(),
+    };
+    chains.max_by_key(|chain| (opening(chain), chain.upto(), chain.snapshot.after))
 }
 
 /// All parts from the first to the last one, or nothing.

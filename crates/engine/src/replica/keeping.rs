@@ -5,6 +5,7 @@ use super::note::Note;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::kv::{Changes, History, KvError};
@@ -258,6 +259,9 @@ impl Keeping {
             let page = history.page(&from, self.sizes.piece_bytes)?;
             let slots = page.pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
             (header.upto, header.is_last) = (page.upto, page.next.is_none());
+            if has_planted(Planted::SnapshotDropsChanges) {
+                header.after = page.upto;
+            }
             self.store_piece(header, slots).await?;
             header.part += 1;
             start = page.next;

@@ -6,6 +6,7 @@ use crate::error::EngineError;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Condvar, Mutex};
 use weft_env::{Clock, Runtime, Thread};
 use weft_meta::Store;
@@ -109,6 +110,9 @@ impl Drop for Replicator {
 
 impl Shared {
     fn catch_up(&self) -> Result<(), String> {
+        if has_planted(Planted::ReplicaToldEarly) {
+            return Ok(());
+        }
         let Self { store, state, changed, .. } = self;
         if let Some(history) = store.history() {
             history.settle().map_err(|error| error.to_string())?;
