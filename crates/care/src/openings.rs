@@ -5,6 +5,7 @@ use crate::census::CareError;
 use crate::job::Job;
 use std::future::Future;
 use std::time::Duration;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::Opening;
 use weft_transfer::Transfer;
 
@@ -19,6 +20,9 @@ const TRIES: usize = 3;
 /// # Errors
 /// `Superseded`; the catalogue cannot be read.
 pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(), CatalogueError> {
+    if has_planted(Planted::OlderCopyChanges) {
+        return Ok(());
+    }
     let mut known = latest(catalogue)?;
     for _ in 0..TRIES {
         let Some(newer) = transfer.look_for_openings(known).await.newer else { return Ok(()) };

@@ -5,9 +5,8 @@ use crate::keeper::Keeper;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use tokio::task::JoinSet;
 use weft_care::{Tally, glance};
-use weft_env::{Env, SystemClock};
+use weft_env::{Env, SystemClock, TaskSet};
 use weft_format::records::{OPENINGS, Opening, SegmentRecord, ShardLocation, Succession, is_replica};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
@@ -61,41 +60,71 @@ pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineErr
 /// # Errors
 /// Those of [`restore`]. It is removed unless nodes know it as the volume's metadata.
 pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
-    let taken = take_opening(meta).inspect_err(|_| {
+    let take = || {
+        let store = open_store(meta, Access::Owner, None, &Env::system())?;
+        let keeper = Keeper::open(meta, store.env())?;
+        let taken = keeper.runtime.block_on(take_opening(&store, &keeper.transfer))?;
+        Ok::<_, EngineError>((store, keeper, taken))
+    };
+    let (store, keeper, taken) = take().inspect_err(|_| {
         // It is no volume's metadata yet, and must not be taken for it.
         let _ = meta.remove();
     })?;
-    let Taken { store, keeper, known, newest, silent_count } = taken;
-    let Strays { strays, unknown } = find_strays(&store, &keeper)?;
-    let (gone_count, moved_count) = keeper.runtime.block_on(note_what_is_gone(&store, &keeper.transfer, &strays))?;
-    store.flush()?;
+    let Taken { known, newest, silent_count } = taken;
+    let looked = keeper.runtime.block_on(look_for_shards(&store, &keeper.transfer))?;
     let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
-    let unknown_segments = unknown.len() as u64;
+    let Looked { gone_count, moved_count, unknown_segments } = looked;
     Ok(RestoreReport { known, newest, silent_count, gone_count, moved_count, unknown_segments, tally })
 }
 
-/// A store that nodes know as the volume's.
-struct Taken {
-    store: Store,
-    keeper: Keeper,
-    known: Option<Opening>,
-    newest: Option<Opening>,
-    silent_count: u64,
+/// The opening that continues from a copy.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// See [`RestoreReport`]; so the others.
+    pub known: Option<Opening>,
+    /// See there.
+    pub newest: Option<Opening>,
+    /// See there.
+    pub silent_count: u64,
 }
 
-fn take_opening(meta: &MetaUrl) -> Result<Taken, EngineError> {
-    let store = open_store(meta, Access::Owner, None, &Env::system())?;
-    let keeper = Keeper::open(meta, store.env())?;
+/// Has the nodes know this store, which this process owns and which was made of a copy, as the volume's metadata.
+///
+/// # Errors
+/// Nodes know that another process continued from a copy meanwhile.
+pub async fn take_opening(store: &Store, transfer: &Transfer) -> Result<Taken, EngineError> {
     let known = store.openings()?.latest.map(|latest| latest.opening);
-    let found = keeper.runtime.block_on(keeper.transfer.look_for_openings(None));
+    let found = transfer.look_for_openings(None).await;
     let newest = found.newer;
     let number = newest.map_or(0, |newest| newest.number);
     let opening = store.restore_opening(number, store.env().rng.next_u128(), store.env().clock.unix_ms())?;
-    if let Some(other) = keeper.runtime.block_on(keeper.transfer.publish_opening(opening, &found.held)) {
+    if let Some(other) = transfer.publish_opening(opening, &found.held).await {
         return Err(MetaError::Superseded(other.refuses(Some(opening))).into());
     }
-    let silent_count = (keeper.store.nodes()?.len() - found.held.len()) as u64;
-    Ok(Taken { store, keeper, known, newest, silent_count })
+    let silent_count = (store.nodes()?.len() - found.held.len()) as u64;
+    Ok(Taken { known, newest, silent_count })
+}
+
+/// Where the shards are that a copy names.
+#[derive(Clone, Copy, Debug)]
+pub struct Looked {
+    /// See [`RestoreReport`]; so the others.
+    pub gone_count: u64,
+    /// See there.
+    pub moved_count: u64,
+    /// See there.
+    pub unknown_segments: u64,
+}
+
+/// Looks for every shard that the store names, and notes which are gone or elsewhere.
+///
+/// # Errors
+/// The metadata's.
+pub async fn look_for_shards(store: &Store, transfer: &Transfer) -> Result<Looked, EngineError> {
+    let Strays { strays, unknown } = find_strays(store, transfer).await?;
+    let (gone_count, moved_count) = note_what_is_gone(store, transfer, &strays).await?;
+    store.flush()?;
+    Ok(Looked { gone_count, moved_count, unknown_segments: unknown.len() as u64 })
 }
 
 /// What nodes have beside what the metadata names.
@@ -107,13 +136,13 @@ struct Strays {
     unknown: BTreeSet<SegmentId>,
 }
 
-fn find_strays(store: &Store, keeper: &Keeper) -> Result<Strays, EngineError> {
+async fn find_strays(store: &Store, transfer: &Transfer) -> Result<Strays, EngineError> {
     let mut found = Strays::default();
     for (id, member) in store.nodes()? {
-        let Some(node) = keeper.transfer.fleet().get(id) else { continue };
+        let Some(node) = transfer.fleet().get(id) else { continue };
         let mut after = None;
         // What a node does not list now is found by nobody, and stays.
-        while let Ok(page) = keeper.runtime.block_on(node.list(after, PAGE)) {
+        while let Ok(page) = node.list(after, PAGE).await {
             after = page.keys.last().copied();
             for key in page.keys.iter().filter(|key| key.segment != OPENINGS && !is_replica(key.segment)) {
                 match store.segment(key.segment)? {
@@ -145,7 +174,7 @@ async fn note_what_is_gone(
         let Some((last, _)) = page.last() else { return Ok((gone, moved)) };
         after = Some(*last);
         for some in page.chunks(LOOKS) {
-            let mut looks = JoinSet::new();
+            let mut looks = TaskSet::new(transfer.runtime());
             for (segment, record) in some.iter().cloned() {
                 if store.live_bytes(segment)? > 0 {
                     looks.spawn(look(transfer.clone(), segment, Arc::new(record)));

@@ -4,7 +4,7 @@ use crate::caring::{Caring, Metrics};
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use crate::kinds::kinds_of;
-use crate::replica::Replicator;
+use crate::replica::{ReplicaSizes, Replicator};
 use crate::runtime::runtime;
 use crate::trash_emptier::TrashEmptier;
 use std::path::PathBuf;
@@ -76,7 +76,8 @@ impl Engine {
         }
         if is_replicated || !engine.volume.is_read_only() && engine.volume.store().is_in_step()? {
             let volume = &engine.volume;
-            engine.replicator = Replicator::start(volume.store(), volume.transfer(), &handle.into())?;
+            engine.replicator =
+                Replicator::start(volume.store(), volume.transfer(), ReplicaSizes::default(), &handle.into())?;
         }
         if is_cared_for {
             engine.caring = Some(Caring::of_volume(&engine.volume, handle)?);

@@ -17,7 +17,8 @@ mod note;
 pub mod recover;
 mod replicator;
 
+pub use chain::ReplicaSizes;
 pub use note::ReplicaStatus;
 pub(crate) use note::replica_status;
-pub use recover::{RecoverReport, recover};
+pub use recover::{NewestState, RecoverReport, reach_nodes, recover};
 pub use replicator::Replicator;

@@ -26,6 +26,8 @@ pub enum Planted {
     RenameBeforeBytes,
     /// Uploads of one file are committed in any order.
     CommitsOutOfOrder,
+    /// A file's end is committed before what lies before it, where the upload of that failed.
+    EndBeforeBeginning,
     /// What the journal held is not taken over at the next mount.
     JournalNotReplayed,
     /// The journal drops a page when some of its bytes are in a segment.
@@ -54,11 +56,21 @@ pub enum Planted {
     EndlessCalls,
     /// A node leaves the volume while an upload is on its way to it.
     NodeLeavesEarly,
+    /// A full node is taken for one that is away, and written around.
+    FullTakenForAway,
+    /// Nodes are not asked whether they know newer metadata.
+    OlderCopyChanges,
+    /// What waits for the metadata's replica is answered before nodes have it.
+    ReplicaToldEarly,
+    /// A snapshot of the metadata is taken for one of the moment at which its last part was read.
+    SnapshotDropsChanges,
+    /// Metadata is rebuilt from what an older opening stored on the nodes.
+    OlderOpeningRecovered,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 18] = [
+    pub const ALL: [Planted; 24] = [
         Self::EarlyFsync,
         Self::UnflushedFsync,
         Self::RenameBeforeBytes,
@@ -77,6 +89,12 @@ impl Planted {
         Self::CounterDrifting,
         Self::EndlessCalls,
         Self::NodeLeavesEarly,
+        Self::EndBeforeBeginning,
+        Self::FullTakenForAway,
+        Self::OlderCopyChanges,
+        Self::ReplicaToldEarly,
+        Self::SnapshotDropsChanges,
+        Self::OlderOpeningRecovered,
     ];
 }
 

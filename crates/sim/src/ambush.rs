@@ -14,6 +14,10 @@ pub enum Step {
     Commit,
     /// It commits metadata, records of segments among it.
     SegmentCommit,
+    /// It commits metadata, records of segments and pages of the journal among it: what an fsync put there is in a segment now.
+    JournalCommit,
+    /// It commits metadata, the record of a segment that is as long as any among it: what follows in the file is in another.
+    WholeSegmentCommit,
     /// It has a node store a shard.
     Put,
     /// It has a node remove a shard.
@@ -27,6 +31,10 @@ pub enum Stroke {
     Kill,
     /// It stops, and goes on after this time.
     Stop(Duration),
+    /// The disk has no room for what it commits. The next commit of a segment succeeds, and then it is killed.
+    Refuse,
+    /// It goes on, and no node answers anybody for this time.
+    Silence(Duration),
 }
 
 /// See the module's head.
@@ -45,10 +53,9 @@ pub struct Ambush {
 }
 
 impl Ambush {
-    /// The process is at a step. Is it struck?
-    pub fn meets(&mut self, process: ProcessId, step: Step, is_behind: bool) -> bool {
-        let is_it = self.step == step || self.step == Step::Commit && step == Step::SegmentCommit;
-        if !self.processes.contains(&process) || !is_it || self.is_behind != is_behind {
+    /// The process is at a step, which may be of several kinds. Is it struck?
+    pub fn meets(&mut self, process: ProcessId, steps: &[Step], is_behind: bool) -> bool {
+        if !self.processes.contains(&process) || !steps.contains(&self.step) || self.is_behind != is_behind {
             return false;
         }
         let is_struck = self.passed_by == 0;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_env::Env;
-use weft_format::records::{OPENINGS, Timestamp, Wanted};
+use weft_format::records::{OPENINGS, Timestamp, Wanted, is_replica};
 use weft_format::removal::Queued;
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_meta::Store;
@@ -119,6 +119,18 @@ impl World {
         lacks
     }
 
+    /// Does every node know a newer opening of the volume than this metadata does?
+    #[must_use]
+    pub fn is_known_to_be_older(&self, metadata: &MemoryKv) -> bool {
+        let open = |kv: MemoryKv| Store::open(Arc::new(kv), &Env::system()).ok();
+        let (Some(older), Some(now)) = (open(metadata.fork()), open(self.disk.durable())) else { return false };
+        let known =
+            older.openings().ok().and_then(|openings| openings.latest).map_or(0, |latest| latest.opening.number);
+        let is_newer = |key: &ShardKey| key.segment == OPENINGS && key.generation.0 > known;
+        let nodes = now.nodes().unwrap_or_default();
+        nodes.iter().all(|(id, _)| self.places.all()[place_of(*id)].keys().iter().any(is_newer))
+    }
+
     /// Living segments whose files all want another code.
     fn unconverted(&self, metadata: &MemoryKv) -> Vec<String> {
         let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
@@ -154,7 +166,10 @@ impl World {
         let nodes = store.nodes().unwrap_or_default();
         let members = nodes.iter().filter_map(|(id, _)| self.places.all().get(place_of(*id)).cloned());
         for place in members {
-            let orphans = place.keys().into_iter().filter(|key| key.segment != OPENINGS && !named.contains(key));
+            let orphans = place
+                .keys()
+                .into_iter()
+                .filter(|key| key.segment != OPENINGS && !is_replica(key.segment) && !named.contains(key));
             unneeded.extend(orphans.map(|key| format!("orphan {key:?} on {}", place.name())));
         }
         unneeded

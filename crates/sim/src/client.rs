@@ -88,14 +88,19 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
     match *operation {
         Operation::Write { name, offset, length, fill, is_synced } => {
             let open = opened(model, files, name)?;
-            let data = bytes_of(length, fill);
-            // Into the model first: what is under way may be seen after a crash.
-            model.lock().write(name, Change::Write(offset as usize, data.clone()));
-            let written = files.write(&open, offset, &data);
+            let written = write(model, files, &open, (name, offset), bytes_of(length, fill));
             let synced =
                 if written.is_ok() && is_synced { fsync(programs, number, files, &open, name) } else { Ok(()) };
             files.close(open);
             written.and(synced)
+        }
+        Operation::Rewrite { name, offset, length, start, end, fill } => {
+            let open = opened(model, files, name)?;
+            let done = write(model, files, &open, (name, offset), bytes_of(length, fill))
+                .and_then(|()| fsync(programs, number, files, &open, name))
+                .and_then(|()| write(model, files, &open, (name, start), bytes_of(end - start, fill.wrapping_add(1))));
+            files.close(open);
+            done
         }
         Operation::Truncate { name, size } => {
             model.lock().write(name, Change::Size(size as usize));
@@ -131,6 +136,18 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             Ok(())
         }
     }
+}
+
+fn write<F: Files>(
+    model: &Mutex<Model>,
+    files: &F,
+    open: &F::Open,
+    (name, offset): (&str, u64),
+    data: Vec<u8>,
+) -> Result<(), Failure> {
+    // Into the model first: what is under way may be seen after a crash.
+    model.lock().write(name, Change::Write(offset as usize, data.clone()));
+    files.write(open, offset, &data)
 }
 
 /// Changes names; the model has the change from the beginning, since a crash may come at any moment.

@@ -1,11 +1,13 @@
 //! What strikes a world between two steps.
 
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
+use crate::metadata::MetadataDisk;
 use crate::place::Condition;
 use crate::scheduler::running;
 use crate::weights::chosen;
 use crate::world::World;
 use std::time::Duration;
+use weft_meta::engines::MemoryKv;
 
 /// Before a place loses something nothing else has been wrong for so long, longer than an upload can be under way that found nodes
 /// away (a node that stores other shards is waited for 300 s); more steps than these are not taken for it.
@@ -37,12 +39,20 @@ pub enum Fault {
     Pause,
     /// A process is killed or stops at a certain step.
     Ambush,
+    /// The network fails when a worker stores or removes a shard.
+    Silence,
+    /// There is no room for the record of a segment, and the next one is committed.
+    RefuseCommit,
     /// The clock of a process jumps.
     Jump,
     /// A place loses or damages what it has, or is as it was some time ago.
     Lose,
     /// The metadata's disk is full.
     FillMetadata,
+    /// The metadata's disk is lost, and the volume continues from what its nodes have.
+    LoseMetadata,
+    /// Another machine cares for the volume by an older copy of its metadata.
+    OlderCopy,
     /// People give a command.
     Command,
     /// Nothing, for a while.
@@ -50,7 +60,7 @@ pub enum Fault {
 }
 
 /// How often each strikes beside the others.
-const WEIGHTS: [(Fault, u64); 13] = [
+const WEIGHTS: [(Fault, u64); 17] = [
     (Fault::KillMount, 16),
     (Fault::CutPower, 6),
     (Fault::KillWorker, 6),
@@ -59,29 +69,46 @@ const WEIGHTS: [(Fault, u64); 13] = [
     (Fault::Part, 8),
     (Fault::Pause, 8),
     (Fault::Ambush, 20),
+    (Fault::RefuseCommit, 10),
     (Fault::Jump, 4),
     (Fault::Lose, 8),
     (Fault::FillMetadata, 4),
+    (Fault::OlderCopy, 3),
     (Fault::Command, 24),
     (Fault::Calm, 8),
+    (Fault::LoseMetadata, 12),
+    (Fault::Silence, 30),
 ];
 
 /// Those that strike in one history, with their weights: some kinds are left out, so that the others meet more often.
 #[derive(Clone, Debug)]
-pub struct Mixture(Vec<(Fault, u64)>);
+pub struct Mixture {
+    faults: Vec<(Fault, u64)>,
+    /// A place is never away, but it may be full.
+    is_never_away: bool,
+}
 
 /// How many of a thousand pauses are long.
 const LONG_PAUSE_PER_MILLE: u64 = 120;
 /// Where an ambush is.
-const STEPS: [(Step, u64); 4] = [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
+const STEPS: [(Step, u64); 5] =
+    [(Step::Commit, 1), (Step::SegmentCommit, 4), (Step::JournalCommit, 4), (Step::Put, 2), (Step::Remove, 2)];
 /// The most steps that an ambush lets pass.
 const PASSED_BY_MAX: u64 = 3;
 /// How many of a thousand long stops see a command.
 const COMMAND_WHILE_STOPPED_PER_MILLE: u64 = 500;
 /// How many of a thousand calm times are long enough for conversions, scrubs and collections.
 const LONG_CALM_PER_MILLE: u64 = 250;
-/// How many of a thousand histories have a kind of fault.
+/// How many of a thousand histories have a kind of fault, ...
 const KIND_PER_MILLE: u64 = 700;
+/// ... and how many have no place that is away: a full one is not taken for such a place.
+const NEVER_AWAY_PER_MILLE: u64 = 200;
+/// The network fails for so long at most.
+const SILENCE_MS_MAX: u64 = 5_000;
+/// Nodes are told of an opening within this time, ...
+const TIME_TO_TELL: Duration = Duration::from_secs(60);
+/// ... and a worker does everything that it does by itself at least once.
+const TIME_TO_CARE: Duration = Duration::from_secs(1500);
 
 impl Mixture {
     /// Of a history.
@@ -89,14 +116,22 @@ impl Mixture {
     pub fn of(world: &World) -> Self {
         let is_possible = |fault: Fault| match fault {
             Fault::Command => world.plan.has_commands,
-            Fault::Lose | Fault::Calm => !world.plan.is_brief,
+            Fault::Lose | Fault::Calm | Fault::OlderCopy => !world.plan.is_brief,
             _ => true,
         };
+        let is_never_away = world.chance(NEVER_AWAY_PER_MILLE);
         let chosen = WEIGHTS.into_iter().filter(|(fault, _)| {
+            // No number is drawn for these: the other histories are what they would be without these faults.
+            match fault {
+                Fault::LoseMetadata => return world.plan.replica.is_some(),
+                Fault::Silence => return world.plan.has_silence,
+                _ => {}
+            }
             let is_chosen = world.chance(KIND_PER_MILLE);
-            is_possible(*fault) && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
+            let is_away = is_never_away && matches!(fault, Fault::Noise | Fault::Part | Fault::Pause);
+            is_possible(*fault) && !is_away && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
         });
-        Self(chosen.collect())
+        Self { faults: chosen.collect(), is_never_away }
     }
 }
 
@@ -104,7 +139,7 @@ impl World {
     /// One fault strikes.
     pub fn strike(&mut self, mixture: &Mixture) {
         let scheduler = self.scheduler.clone();
-        let fault = chosen(&mixture.0, |end| self.below(end));
+        let fault = chosen(&mixture.faults, |end| self.below(end));
         match fault {
             Fault::KillMount => {
                 scheduler.tell(|| "the mount is killed".into());
@@ -132,7 +167,7 @@ impl World {
                 self.kill_worker(self.below(self.workers.len() as u64) as usize);
                 self.start_worker();
             }
-            Fault::TroublePlace => self.trouble_a_place(),
+            Fault::TroublePlace => self.trouble_a_place(mixture.is_never_away),
             Fault::Noise => {
                 let (lost, doubled) = (self.below(100), self.below(300));
                 scheduler.tell(|| format!("the network loses {lost} and doubles {doubled} per mille"));
@@ -160,6 +195,28 @@ impl World {
                 scheduler.tell(|| format!("{ambush:?} waits"));
                 scheduler.lay(Some(ambush));
             }
+            Fault::Silence => {
+                let ambush = Ambush {
+                    processes: self.workers.iter().map(|(process, _)| *process).collect(),
+                    step: chosen(&[(Step::Put, 3), (Step::Remove, 1)], |end| self.below(end)),
+                    is_behind: false,
+                    passed_by: self.below(PASSED_BY_MAX + 1),
+                    stroke: Stroke::Silence(Duration::from_millis(self.below(SILENCE_MS_MAX))),
+                };
+                scheduler.tell(|| format!("{ambush:?} waits"));
+                scheduler.lay(Some(ambush));
+            }
+            Fault::RefuseCommit => {
+                let ambush = Ambush {
+                    processes: self.mount.iter().map(|mount| mount.process).collect(),
+                    step: Step::WholeSegmentCommit,
+                    is_behind: false,
+                    passed_by: self.below(2),
+                    stroke: Stroke::Refuse,
+                };
+                scheduler.tell(|| format!("{ambush:?} waits"));
+                scheduler.lay(Some(ambush));
+            }
             Fault::Jump => {
                 let offset_ms = self.below(172_800_000) as i64 - 86_400_000;
                 let process = self.a_process();
@@ -173,6 +230,8 @@ impl World {
                 disk.set_full(true);
                 scheduler.after(Duration::from_millis(self.below(5_000)), move || disk.set_full(false));
             }
+            Fault::LoseMetadata => self.lose_metadata(),
+            Fault::OlderCopy => self.care_by_older_copy(),
             Fault::Command => self.give_command(),
             Fault::Calm => {
                 scheduler.tell(|| "all is well for a while".into());
@@ -188,6 +247,22 @@ impl World {
         let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
         match ambush.stroke {
             Stroke::Stop(time) => self.stop(process, time),
+            Stroke::Silence(time) => {
+                self.scheduler.tell(|| format!("no node answers for {} ms at a {:?}", time.as_millis(), ambush.step));
+                for place in self.places.all() {
+                    place.set_condition(Condition::Silent);
+                    self.scheduler.after(time, move || place.heal());
+                }
+                self.scheduler.pause(process, false);
+            }
+            Stroke::Refuse => {
+                self.scheduler.tell(|| format!("{process:?} finds no room at its {:?}", ambush.step));
+                self.disk.refuse_next();
+                let next =
+                    Ambush { step: Step::SegmentCommit, is_behind: true, passed_by: 0, stroke: Stroke::Kill, ..ambush };
+                self.scheduler.lay(Some(next));
+                self.scheduler.pause(process, false);
+            }
             Stroke::Kill => {
                 self.scheduler.tell(|| format!("{process:?} is killed at its {:?}", ambush.step));
                 if self.mount.as_ref().is_some_and(|mount| mount.process == process) {
@@ -201,6 +276,12 @@ impl World {
                 }
             }
         }
+    }
+
+    /// No fault waits any more. One whose process has come strikes.
+    pub fn call_off_ambush(&mut self) {
+        self.spring();
+        self.scheduler.lay(None);
     }
 
     /// Up to a minute. In `long_per_mille` of a thousand cases longer than every lease, or than every grace time.
@@ -238,6 +319,22 @@ impl World {
         }
     }
 
+    /// A worker with an older copy of the metadata must change nothing: each node knows a newer opening than the copy. A place complains where
+    /// a shard that is needed is removed.
+    fn care_by_older_copy(&mut self) {
+        self.places.all().iter().for_each(|place| place.heal());
+        self.idle(TIME_TO_TELL, STEPS_OF_CALM);
+        let Some(copy) = self.older_copy.as_ref().map(MemoryKv::fork) else { return };
+        if !self.is_known_to_be_older(&copy) {
+            return;
+        }
+        let (process, stop) = self.worker_of(&MetadataDisk::of(copy));
+        self.scheduler.tell(|| format!("{process:?} has an older copy of the metadata"));
+        self.idle(TIME_TO_CARE, STEPS_OF_CALM);
+        self.scheduler.kill(process);
+        std::mem::forget(stop);
+    }
+
     fn a_place(&self) -> usize {
         self.below(self.places.all().len() as u64) as usize
     }
@@ -250,10 +347,11 @@ impl World {
         one.or(other).unwrap_or(ProcessId(0))
     }
 
-    fn trouble_a_place(&self) {
+    fn trouble_a_place(&self, is_never_away: bool) {
         let scheduler = &self.scheduler;
         let place = self.places.all().swap_remove(self.a_place());
         let condition = match self.below(5) {
+            _ if is_never_away => Condition::Full,
             0 => Condition::Down,
             1 => Condition::Silent,
             2 => Condition::Slow(self.below(5_000)),
@@ -270,8 +368,7 @@ impl World {
     /// stored is one.
     fn is_whole_but_for_one(&mut self) -> bool {
         // A mount that stops before a commit may commit later what was stored while nodes were away.
-        self.scheduler.lay(None);
-        self.spring();
+        self.call_off_ambush();
         self.places.all().iter().for_each(|place| place.heal());
         let until = self.scheduler.now() + CALM;
         self.idle(CALM, STEPS_OF_CALM);

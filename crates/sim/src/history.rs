@@ -150,8 +150,7 @@ impl World {
     fn end_well(&mut self, programs_time: Duration) -> Result<(), String> {
         let scheduler = self.scheduler.clone();
         scheduler.tell(|| "the faults end".into());
-        scheduler.lay(None);
-        self.spring();
+        self.call_off_ambush();
         self.places.all().iter().for_each(|place| place.heal());
         self.disk.set_full(false);
         for process in self.mount.iter().map(|mount| mount.process).chain(self.workers.iter().map(|worker| worker.0)) {
@@ -162,8 +161,12 @@ impl World {
         let resume = self.command(Command::Resume);
         self.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
         self.wait_for_programs(programs_time)?;
-        self.unmount(STEPS_TO_HEAL)?;
+        let is_on_nodes = self.unmount(STEPS_TO_HEAL)?;
         self.programs.models.iter().for_each(|model| model.lock().synced_all());
+        if is_on_nodes {
+            self.recover()?;
+            (0..self.plan.workers).for_each(|_| self.start_worker());
+        }
         self.start_mount();
         self.wait_for_programs(programs_time)?;
         self.wait_until_whole()?;
@@ -171,7 +174,7 @@ impl World {
             self.command(Command::Convert);
             self.wait_until_converted()?;
         }
-        if self.plan.looks_for_orphans {
+        if self.plan.looks_for_orphans && !self.has_recovered {
             self.wait_until_collected()?;
         }
         self.check_metadata()

@@ -7,7 +7,7 @@
 //!
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
-//! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
+//! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
 //! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
@@ -25,6 +25,7 @@ pub mod metadata;
 pub mod model;
 pub mod place;
 pub mod product_log;
+pub mod recovery;
 pub mod scheduler;
 pub mod shrink;
 pub mod volume_files;

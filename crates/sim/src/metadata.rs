@@ -1,28 +1,33 @@
 //! The machine's metadata as processes of it see it: what SQLite's engine promises (`weft_meta::engines::sqlite`), in memory.
 //!
 //! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
-//! depends on what others do is written through. A process that is killed loses what it had not flushed.
+//! depends on what others do is written through. A process that is killed loses what it had not flushed, or the last part of it: a flush
+//! may have been under way.
 
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::Scheduler;
 use parking_lot::Mutex;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_env::sync::{Sender, channel};
 use weft_env::turns;
 use weft_env::{Clock, Env};
-use weft_format::{NodeId, ShardKey};
+use weft_format::records::{NodeRecord, NodeState, ReplicaSlot, SEGMENT_BYTES, SegmentRecord};
+use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::Store;
 use weft_meta::engines::memory::MemorySnapshot;
 use weft_meta::engines::{MemoryKv, is_written_through};
-use weft_meta::keys::{SHARED, Table};
-use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
+use weft_meta::keys::{Key, SHARED, Table};
+use weft_meta::kv::{Batch, Changes, History, Kv, KvError, Page, Snapshot};
 
 /// A flush takes up to so long.
 const FLUSH_US_MAX: u64 = 3_000;
 /// What is committed is flushed after this at the latest.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
+/// Longer than an upload is under way that has lost a message: a node that stores other shards is waited for 300 s.
+const CALM: Duration = Duration::from_secs(320);
 
 /// The metadata of a volume, on a disk.
 #[derive(Default)]
@@ -38,6 +43,21 @@ struct State {
     next_owner: u64,
     /// Commits find no room.
     is_full: bool,
+    /// The next one finds none.
+    refuses_next: bool,
+    past: Past,
+}
+
+/// What the file says of its past.
+#[derive(Default)]
+struct Past {
+    lineage: u64,
+    /// Transactions.
+    count: u64,
+    /// The last one that changed each key, ...
+    changed: BTreeMap<Vec<u8>, u64>,
+    /// ... but for those that changed before this one.
+    forgotten: u64,
 }
 
 struct Owner {
@@ -51,7 +71,20 @@ struct Owner {
     flushed: u64,
 }
 
+impl Owner {
+    /// Its number, and how many batches it has committed and flushed.
+    fn counts(&self) -> (u64, u64, u64) {
+        (self.number, self.committed, self.flushed)
+    }
+}
+
 impl MetadataDisk {
+    /// One with a copy of another's metadata.
+    #[must_use]
+    pub fn of(file: MemoryKv) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new(State { file, ..State::default() }) })
+    }
+
     /// A process opens it as the owner. `None`: another owns it.
     #[must_use]
     pub fn own(self: &Arc<Self>, process: ProcessId, env: &Env) -> Option<Arc<SimKv>> {
@@ -91,9 +124,41 @@ impl MetadataDisk {
         self.state.lock().owner = None;
     }
 
+    /// The owner is killed: of what it had not flushed some first commits are on the disk, since any moment may be that of a flush.
+    pub fn crash(&self, scheduler: &Scheduler) {
+        let mut state = self.state.lock();
+        if let Some((number, committed, flushed)) = state.owner.as_ref().map(Owner::counts) {
+            let behind = committed - flushed;
+            let kept = if scheduler.chance(500) { behind } else { scheduler.below(behind + 1) };
+            // It is the owner.
+            let _ = state.flush(number, flushed + kept);
+        }
+        state.owner = None;
+    }
+
     /// Is there room?
     pub fn set_full(&self, is_full: bool) {
         self.state.lock().is_full = is_full;
+    }
+
+    /// It is lost, and what is in the memory of its owner with it. Another takes its place, which is empty.
+    pub fn lose(&self) {
+        let mut state = self.state.lock();
+        let lineage = state.past.lineage + 1;
+        *state = State { next_owner: state.next_owner, past: Past { lineage, ..Past::default() }, ..State::default() };
+    }
+
+    /// Puts on it what was read from elsewhere.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn load(&self, writes: Vec<ReplicaSlot>) -> Result<(), KvError> {
+        self.state.lock().apply(Batch { writes, ..Batch::default() })
+    }
+
+    /// The next commit finds no room.
+    pub fn refuse_next(&self) {
+        self.state.lock().refuses_next = true;
     }
 
     /// What is on it.
@@ -125,10 +190,21 @@ impl State {
     fn flush(&mut self, number: u64, committed: u64) -> Result<(), KvError> {
         let Some(owner) = self.owner.as_mut().filter(|owner| owner.number == number) else { return Err(gone()) };
         let count = committed.saturating_sub(owner.flushed).min(owner.behind.len() as u64);
-        for batch in owner.behind.drain(..count as usize) {
-            self.file.commit(Batch { writes: batch.writes, deltas: batch.deltas, ..Batch::default() })?;
-        }
         owner.flushed += count;
+        let flushed: Vec<Batch> = owner.behind.drain(..count as usize).collect();
+        for batch in flushed {
+            self.apply(Batch { writes: batch.writes, deltas: batch.deltas, ..Batch::default() })?;
+        }
+        Ok(())
+    }
+
+    /// One transaction of the file.
+    fn apply(&mut self, batch: Batch) -> Result<(), KvError> {
+        let changed: Vec<Vec<u8>> = batch.changed_keys().cloned().collect();
+        self.file.commit(batch)?;
+        self.past.count += 1;
+        let count = self.past.count;
+        self.past.changed.extend(changed.into_iter().map(|key| (key, count)));
         Ok(())
     }
 }
@@ -137,9 +213,32 @@ fn gone() -> KvError {
     KvError::Failed { store: "the simulated disk".into(), detail: "this process does not own it".into() }
 }
 
-fn step_of(batch: &Batch) -> Step {
-    let is_of_segment = |key: &Vec<u8>| key.first() == Some(&(Table::Segment as u8));
-    if batch.changed_keys().any(is_of_segment) { Step::SegmentCommit } else { Step::Commit }
+/// What kinds of step the commit of a batch is.
+fn steps_of(batch: &Batch, segments: &[WrittenSegment]) -> Vec<Step> {
+    let changes = |table: Table| batch.changed_keys().any(|key| key.first() == Some(&(table as u8)));
+    let (has_segment, has_journal) = (changes(Table::Segment), changes(Table::Journal));
+    let is_whole = |written: &WrittenSegment| written.record.geometry.data_bytes >= *SEGMENT_BYTES.start();
+    let mut steps = vec![Step::Commit];
+    steps.extend(has_segment.then_some(Step::SegmentCommit));
+    steps.extend((has_segment && has_journal).then_some(Step::JournalCommit));
+    steps.extend(segments.iter().any(is_whole).then_some(Step::WholeSegmentCommit));
+    steps
+}
+
+/// A segment that a batch writes.
+struct WrittenSegment {
+    segment: SegmentId,
+    record: SegmentRecord,
+    /// It had no record before.
+    is_new: bool,
+}
+
+/// Has a node been given up, and not been seen since?
+fn has_lost_nodes(view: &MemorySnapshot) -> bool {
+    let range = Table::Node.range();
+    let nodes = view.scan(&range.start, &range.end, usize::MAX).unwrap_or_default();
+    let mut records = nodes.iter().filter_map(|(_, value)| NodeRecord::decode(value).ok());
+    records.any(|record| record.state == NodeState::Lost)
 }
 
 /// The disk as one process sees it.
@@ -175,6 +274,34 @@ impl SimKv {
         }
     }
 
+    /// The segments that a batch writes.
+    fn segments_of(&self, batch: &Batch) -> Vec<WrittenSegment> {
+        let view = self.view();
+        let written = batch.writes.iter().filter_map(|(key, value)| {
+            let (Some(Key::Segment(segment)), Some(value)) = (Key::parse(key), value) else { return None };
+            let is_new = view.as_ref().is_ok_and(|view| view.get(key).is_ok_and(|before| before.is_none()));
+            Some(WrittenSegment { segment, record: SegmentRecord::decode(value).ok()?, is_new })
+        });
+        written.collect()
+    }
+
+    /// Complains where segments that were committed a moment ago have a shard on a node that the volume does not have, or lack one though no
+    /// node was away.
+    fn check_segments(&self, segments: &[WrittenSegment]) {
+        let Ok(view) = self.view() else { return };
+        let node = |node| view.get(&Key::Node(node).encode()).ok().flatten();
+        for WrittenSegment { segment, record, is_new } in segments {
+            for node in record.shards.iter().flatten().map(|shard| shard.node).filter(|id| node(*id).is_none()) {
+                let complaint = format!("{segment} is committed with a shard on {node}, which is no node any more");
+                Self::scheduler().complain(complaint);
+            }
+            let lacks = record.shards.iter().any(Option::is_none);
+            if lacks && *is_new && Self::scheduler().is_calm(self.process, CALM) && !has_lost_nodes(&view) {
+                Self::scheduler().complain(format!("{segment} is committed with shards missing, and no node was away"));
+            }
+        }
+    }
+
     /// Commits a batch: through to the disk, or behind others that are to be flushed.
     fn write(&self, batch: Batch) -> Result<(), KvError> {
         let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
@@ -199,7 +326,7 @@ impl SimKv {
             state.flush(number, committed)?;
         }
         let changed: Vec<Vec<u8>> = batch.changed_keys().cloned().collect();
-        state.file.commit(batch)?;
+        state.apply(batch)?;
         let State { file, owner, .. } = &mut *state;
         if let Some(owner) = owner {
             let view = file.view();
@@ -227,10 +354,15 @@ impl Kv for SimKv {
 
     fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
         turns::pass();
-        let step = step_of(&batch);
-        Self::scheduler().reach(self.process, step, false);
+        let segments = self.segments_of(&batch);
+        let steps = steps_of(&batch, &segments);
+        Self::scheduler().reach(self.process, &steps, false);
+        if std::mem::take(&mut self.disk.state.lock().refuses_next) {
+            return Err(KvError::Full { store: "the simulated disk".into() });
+        }
         self.write(batch)?;
-        Self::scheduler().reach(self.process, step, true);
+        self.check_segments(&segments);
+        Self::scheduler().reach(self.process, &steps, true);
         turns::pass();
         Ok(())
     }
@@ -241,6 +373,61 @@ impl Kv for SimKv {
         self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
         self.disk.state.lock().flush(number, committed)?;
         turns::pass();
+        Ok(())
+    }
+
+    fn history(&self) -> Option<&dyn History> {
+        Some(self)
+    }
+}
+
+impl History for SimKv {
+    fn lineage(&self) -> Result<u64, KvError> {
+        Ok(self.disk.state.lock().past.lineage)
+    }
+
+    fn last(&self) -> Result<u64, KvError> {
+        turns::pass();
+        Ok(self.disk.state.lock().past.count)
+    }
+
+    fn changes_after(&self, after: u64, keys_max: usize) -> Result<Option<Changes>, KvError> {
+        turns::pass();
+        let state = self.disk.state.lock();
+        let view = state.file.view();
+        let keys: Vec<&Vec<u8>> =
+            state.past.changed.iter().filter(|(_, count)| **count > after).map(|(key, _)| key).collect();
+        if after < state.past.forgotten || keys.len() > keys_max {
+            return Ok(None);
+        }
+        let slots = keys.into_iter().map(|key| Ok((key.clone(), view.get(key)?))).collect::<Result<_, KvError>>()?;
+        Ok(Some(Changes { upto: state.past.count, slots }))
+    }
+
+    fn page(&self, start: &[u8], bytes_max: usize) -> Result<Page, KvError> {
+        turns::pass();
+        let state = self.disk.state.lock();
+        let mut pairs = state.file.view().scan(start, &[u8::MAX], usize::MAX)?;
+        let mut bytes = 0;
+        let count = pairs.iter().take_while(|(key, value)| {
+            let has_room = bytes < bytes_max;
+            bytes += key.len() + value.len();
+            has_room
+        });
+        let count = count.count();
+        let next = pairs.get(count).map(|(key, _)| key.clone());
+        pairs.truncate(count);
+        Ok(Page { upto: state.past.count, pairs, next })
+    }
+
+    fn settle(&self) -> Result<(), KvError> {
+        self.flush()
+    }
+
+    fn forget(&self, upto: u64) -> Result<(), KvError> {
+        let mut state = self.disk.state.lock();
+        state.past.forgotten = state.past.forgotten.max(upto);
+        state.past.changed.retain(|_, count| *count > upto);
         Ok(())
     }
 }

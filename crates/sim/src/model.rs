@@ -2,7 +2,8 @@
 //!
 //! While the mount lives, the directory is what the program made it. After a crash its names are those of some moment, not before the
 //! last one that is durable ("in the order in which they were made, replaced and deleted"); each byte of a file has a value that it had
-//! at the last fsync or at some moment since; a file that took another's name by rename has what it held then, or newer.
+//! at the last fsync or at some moment since; a file that took another's name by rename has what it held then, or newer. When the
+//! metadata's disk is lost the same holds from an earlier moment on: one that the volume's nodes are known to have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,22 +59,24 @@ impl Change {
 /// What a file held: a version after each change.
 #[derive(Clone, Debug, Default)]
 struct History {
-    /// The version that was durable last, ...
-    synced: usize,
-    /// ... what it held, ...
-    synced_bytes: Vec<u8>,
+    /// The first version that is known still, ...
+    base: usize,
+    /// ... what the file held then, ...
+    base_bytes: Vec<u8>,
     /// ... and each change since.
     changes: Vec<Change>,
+    /// The version that was durable last.
+    synced: usize,
     now: Vec<u8>,
 }
 
 impl History {
     fn of(bytes: Vec<u8>) -> Self {
-        Self { now: bytes.clone(), synced_bytes: bytes, ..Self::default() }
+        Self { now: bytes.clone(), base_bytes: bytes, ..Self::default() }
     }
 
     fn version(&self) -> usize {
-        self.synced + self.changes.len()
+        self.base + self.changes.len()
     }
 
     fn change(&mut self, change: Change) {
@@ -82,18 +85,31 @@ impl History {
     }
 
     fn sync(&mut self, version: usize) {
-        let count = version.saturating_sub(self.synced).min(self.changes.len());
-        self.changes.drain(..count).for_each(|change| change.apply(&mut self.synced_bytes));
-        self.synced += count;
+        self.synced = self.synced.max(version.min(self.version()));
+    }
+
+    /// It is never again what it was before this version.
+    fn forget_before(&mut self, version: usize) {
+        let count = version.saturating_sub(self.base).min(self.changes.len());
+        self.changes.drain(..count).for_each(|change| change.apply(&mut self.base_bytes));
+        self.base += count;
+    }
+
+    /// It was found so: that is a version of its own, and durable.
+    fn found(&mut self, bytes: &[u8]) {
+        self.change(Change::Size(bytes.len()));
+        self.change(Change::Write(0, bytes.to_vec()));
+        self.synced = self.version();
     }
 
     /// May it be found so, where it has at least this version? Each byte is then one that it had in such a version.
     fn allows(&self, found: &[u8], version_min: usize) -> Result<(), String> {
-        let before = version_min.saturating_sub(self.synced).min(self.changes.len());
-        let mut held = self.synced_bytes.clone();
+        let before = version_min.saturating_sub(self.base).min(self.changes.len());
+        let mut held = self.base_bytes.clone();
         self.changes[..before].iter().for_each(|change| change.apply(&mut held));
         let (mut shortest, mut longest) = (held.len(), held.len());
-        let differs = |held: &[u8], at: usize| held.get(at).copied().unwrap_or(0) != found[at];
+        // Where the file ended before, it had no byte: a hole that nobody made is none that it had.
+        let differs = |held: &[u8], at: usize| held.get(at) != Some(&found[at]);
         let mut wrong: Vec<usize> = (0..found.len()).filter(|at| differs(&held, *at)).collect();
         for change in &self.changes[before..] {
             change.apply(&mut held);
@@ -110,12 +126,32 @@ impl History {
     }
 }
 
+/// What of a directory was durable at some moment.
+#[derive(Clone, Debug)]
+pub struct Durable {
+    names: usize,
+    versions: BTreeMap<FileId, usize>,
+}
+
+/// What a directory may have lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// What was not durable.
+    Crash,
+    /// What the nodes did not have either.
+    MetadataDisk,
+}
+
 /// One program's directory.
 #[derive(Debug)]
 pub struct Model {
     names: Vec<Names>,
     /// The first that a crash may leave.
     synced: usize,
+    /// The first that the loss of the metadata's disk may leave.
+    on_nodes: usize,
+    /// Nodes are behind what is durable: what was before is kept until they are known to have something.
+    is_behind: bool,
     files: BTreeMap<FileId, History>,
     next: u32,
     /// The last moment is of a change that is under way.
@@ -124,7 +160,15 @@ pub struct Model {
 
 impl Default for Model {
     fn default() -> Self {
-        Self { names: vec![Names::new()], synced: 0, files: BTreeMap::new(), next: 0, is_under_way: false }
+        Self {
+            names: vec![Names::new()],
+            synced: 0,
+            on_nodes: 0,
+            is_behind: false,
+            files: BTreeMap::new(),
+            next: 0,
+            is_under_way: false,
+        }
     }
 }
 
@@ -235,26 +279,57 @@ impl Model {
         self.moment() - usize::from(self.is_under_way)
     }
 
+    /// From now on nodes may be behind.
+    pub fn let_nodes_be_behind(&mut self) {
+        self.is_behind = true;
+    }
+
     /// The names of this moment are durable.
     pub fn synced_names(&mut self, moment: usize) {
         self.synced = self.synced.max(moment.min(self.moment()));
+        if !self.is_behind {
+            self.names_are_on_nodes(self.synced);
+        }
+    }
+
+    fn names_are_on_nodes(&mut self, moment: usize) {
+        self.on_nodes = self.on_nodes.max(moment);
         // A file that no later moment names is never compared again.
         let named: BTreeSet<FileId> =
-            self.names[self.synced..].iter().flat_map(Names::values).map(|named| named.file).collect();
+            self.names[self.on_nodes..].iter().flat_map(Names::values).map(|named| named.file).collect();
         self.files.retain(|file, _| named.contains(file));
     }
 
     /// This version of the file behind a name is durable.
     pub fn synced_bytes(&mut self, name: &str, version: usize) {
-        if let Some(named) = self.names().get(name).copied() {
-            self.files.get_mut(&named.file).expect("it was made").sync(version);
+        let Some(named) = self.names().get(name).copied() else { return };
+        let history = self.files.get_mut(&named.file).expect("it was made");
+        history.sync(version);
+        if !self.is_behind {
+            history.forget_before(history.synced);
         }
     }
 
-    /// Everything is durable.
+    /// Everything is durable, on nodes, too.
     pub fn synced_all(&mut self) {
         self.synced = self.moment();
         self.files.values_mut().for_each(|history| history.sync(history.version()));
+        self.on_nodes_is(&self.durable());
+    }
+
+    /// What is durable now.
+    #[must_use]
+    pub fn durable(&self) -> Durable {
+        let versions = self.files.iter().map(|(file, history)| (*file, history.synced)).collect();
+        Durable { names: self.synced, versions }
+    }
+
+    /// Nodes have what was durable then. No crash came since.
+    pub fn on_nodes_is(&mut self, durable: &Durable) {
+        for (file, history) in &mut self.files {
+            history.forget_before(durable.versions.get(file).copied().unwrap_or(0));
+        }
+        self.names_are_on_nodes(durable.names);
     }
 
     /// Compares with what is there while the mount that made it lives.
@@ -275,13 +350,14 @@ impl Model {
         same_files(self.names(), found)
     }
 
-    /// Compares with what a crash has left, and takes that over.
+    /// Compares with what a crash or worse has left, and takes that over.
     ///
     /// # Errors
     /// What is not allowed.
-    pub fn recover(&mut self, found: &Contents) -> Result<(), String> {
+    pub fn recover(&mut self, found: &Contents, loss: Loss) -> Result<(), String> {
         let mut complaints = Vec::new();
-        let fits = (self.synced..self.names.len()).rev().find(|moment| match self.fits(*moment, found) {
+        let first = if loss == Loss::Crash { self.synced } else { self.on_nodes };
+        let fits = (first..self.names.len()).rev().find(|moment| match self.fits(*moment, found, loss) {
             Ok(()) => true,
             Err(complaint) => {
                 complaints.push(complaint);
@@ -290,28 +366,40 @@ impl Model {
         });
         let Some(moment) = fits else {
             complaints.truncate(3);
-            return Err(format!("after the crash: {}", complaints.join("; or ")));
+            return Err(format!("after the loss, {loss:?}: {}", complaints.join("; or ")));
         };
-        let names = self.names[moment].clone();
-        let taken_over = |named: &Named, name: &str| {
-            let bytes = found.get(name).map_or(Vec::new(), |found| found.bytes.clone());
-            (named.file, History::of(bytes))
-        };
-        self.files = names.iter().map(|(name, named)| taken_over(named, name)).collect();
-        let names = names.into_iter().map(|(name, named)| (name, Named { version_min: 0, ..named })).collect();
-        (self.names, self.synced, self.is_under_way) = (vec![names], 0, false);
+        self.is_under_way = false;
+        self.names.truncate(moment + 1);
+        self.synced = moment;
+        let named: BTreeMap<FileId, &String> = self.names().iter().map(|(name, named)| (named.file, name)).collect();
+        let bytes = |name: &String| found.get(name).map_or(&[][..], |found| &found.bytes);
+        if self.is_behind {
+            // What was before may come back when the metadata's disk is lost.
+            let found: Vec<_> = named.into_iter().map(|(file, name)| (file, bytes(name))).collect();
+            for (file, bytes) in found {
+                self.files.get_mut(&file).expect("it was made").found(bytes);
+            }
+            return Ok(());
+        }
+        self.files = named.into_iter().map(|(file, name)| (file, History::of(bytes(name).to_vec()))).collect();
+        let names = self.names[moment].clone().into_iter();
+        let names = names.map(|(name, named)| (name, Named { version_min: 0, ..named })).collect();
+        (self.names, self.synced, self.on_nodes) = (vec![names], 0, 0);
         Ok(())
     }
 
-    fn fits(&self, moment: usize, found: &Contents) -> Result<(), String> {
+    fn fits(&self, moment: usize, found: &Contents, loss: Loss) -> Result<(), String> {
         let names = &self.names[moment];
         if !names.keys().eq(found.keys()) {
             let (there, then) = (found.keys().collect::<Vec<_>>(), names.keys().collect::<Vec<_>>());
             return Err(format!("names are {there:?}, at moment {moment} {then:?}"));
         }
         for (name, named) in names {
-            let allowed = self.files[&named.file].allows(&found[name].bytes, named.version_min);
-            allowed.map_err(|why| format!("{name} at moment {moment}, versions from {}: {why}", named.version_min))?;
+            let history = &self.files[&named.file];
+            let durable = if loss == Loss::Crash { history.synced } else { history.base };
+            let version_min = named.version_min.max(durable);
+            let allowed = history.allows(&found[name].bytes, version_min);
+            allowed.map_err(|why| format!("{name} at moment {moment}, versions from {version_min}: {why}"))?;
         }
         same_files(names, found).map_err(|why| format!("at moment {moment} {why}"))
     }

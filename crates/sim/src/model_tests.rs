@@ -1,6 +1,6 @@
 //! The model allows what is promised and nothing else.
 
-use super::{Change, Contents, Found, Model};
+use super::{Change, Contents, Found, Loss, Model};
 
 /// Each name is that of a file of its own.
 fn found(files: &[(&str, &[u8])]) -> Contents {
@@ -24,12 +24,12 @@ fn what_was_synced_must_be_there() {
         let mut copy = model();
         copy.synced_all();
         copy.write("a", Change::Write(0, vec![b'O']));
-        assert_eq!(copy.recover(&found(&[("a", bytes)])), Ok(()));
+        assert_eq!(copy.recover(&found(&[("a", bytes)]), Loss::Crash), Ok(()));
         assert_eq!(copy.bytes("a"), Some(&bytes[..]), "it is the state from now on");
     }
-    assert!(synced.recover(&found(&[])).is_err(), "the name is gone");
-    assert!(synced.recover(&found(&[("a", b"on")])).is_err(), "it is short");
-    assert!(synced.recover(&found(&[("a", b"onf")])).is_err(), "it is another byte");
+    assert!(synced.recover(&found(&[]), Loss::Crash).is_err(), "the name is gone");
+    assert!(synced.recover(&found(&[("a", b"on")]), Loss::Crash).is_err(), "it is short");
+    assert!(synced.recover(&found(&[("a", b"onf")]), Loss::Crash).is_err(), "it is another byte");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_was_not_synced_may_be_gone_in_order_only() {
     {
         let mut model = model();
         model.create("b");
-        assert_eq!(model.recover(&found(files)).is_ok(), is_allowed, "{files:?}");
+        assert_eq!(model.recover(&found(files), Loss::Crash).is_ok(), is_allowed, "{files:?}");
     }
 }
 
@@ -56,7 +56,11 @@ fn what_replaces_a_file_has_its_bytes() {
         let with_a = found(&[("a", b""), ("b", bytes)]);
         let without = found(&[("b", bytes)]);
         let is_old = bytes == b"old";
-        assert_eq!(model.recover(if is_old { &with_a } else { &without }).is_ok(), is_allowed, "{bytes:?}");
+        assert_eq!(
+            model.recover(if is_old { &with_a } else { &without }, Loss::Crash).is_ok(),
+            is_allowed,
+            "{bytes:?}"
+        );
     }
 }
 
@@ -76,7 +80,7 @@ fn two_names_of_one_file_are_that_of_one() {
             found.get_mut("b").expect("it is there").ino = found["a"].ino;
         }
         assert_eq!(model.check_now(&found).is_ok(), is_one == is_linked);
-        assert_eq!(model.recover(&found).is_ok(), is_one == is_linked);
+        assert_eq!(model.recover(&found, Loss::Crash).is_ok(), is_one == is_linked);
     }
 }
 
@@ -90,7 +94,7 @@ fn a_crash_leaves_the_links_of_one_moment() {
     model.synced_all();
     model.unlink("b");
     model.link("a", "b");
-    model.recover(&found(&[("a", b"one"), ("b", b"one")])).expect("neither was done");
+    model.recover(&found(&[("a", b"one"), ("b", b"one")]), Loss::Crash).expect("neither was done");
     model.write("a", Change::Write(0, b"two".to_vec()));
     assert_eq!(model.bytes("b"), Some(&b"one"[..]));
 }
@@ -103,6 +107,53 @@ fn what_was_cut_off_may_be_zero() {
         model.synced_all();
         model.write("a", Change::Size(1));
         model.write("a", Change::Size(3));
-        assert_eq!(model.recover(&found(&[("a", bytes)])).is_ok(), is_allowed, "{bytes:?}");
+        assert_eq!(model.recover(&found(&[("a", bytes)]), Loss::Crash).is_ok(), is_allowed, "{bytes:?}");
+    }
+}
+
+/// Nodes had the first write and its name. The second was durable on the disk only, and so were the second name and what a crash left of it.
+#[test]
+fn what_nodes_are_known_to_have_survives_the_metadatas_disk() {
+    for (loss, files, is_allowed) in [
+        (Loss::Crash, &[("a", b"two"), ("b", b"new")][..], true),
+        (Loss::Crash, &[("a", b"two")], false),
+        (Loss::Crash, &[("a", b"one"), ("b", b"new")], false),
+        (Loss::MetadataDisk, &[("a", b"two"), ("b", b"new")], true),
+        (Loss::MetadataDisk, &[("a", b"two")], true),
+        (Loss::MetadataDisk, &[("a", b"one")], true),
+        (Loss::MetadataDisk, &[("a", b"tne")], true),
+        (Loss::MetadataDisk, &[("a", b"onf")], false),
+        (Loss::MetadataDisk, &[], false),
+    ] {
+        let mut model = Model::default();
+        model.let_nodes_be_behind();
+        model.create("a");
+        model.write("a", Change::Write(0, b"one".to_vec()));
+        model.made();
+        model.synced_bytes("a", 1);
+        model.synced_names(1);
+        let durable = model.durable();
+        model.on_nodes_is(&durable);
+        model.write("a", Change::Write(0, b"two".to_vec()));
+        model.synced_bytes("a", 2);
+        model.create("b");
+        model.made();
+        model.synced_names(2);
+        model.recover(&found(&[("a", b"two"), ("b", b"new")]), Loss::Crash).expect_err("b holds nothing");
+        model.write("b", Change::Write(0, b"new".to_vec()));
+        model.synced_bytes("b", 1);
+        model.recover(&found(&[("a", b"two"), ("b", b"new")]), Loss::Crash).expect("all of it");
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(name, bytes)| (*name, &bytes[..])).collect();
+        assert_eq!(model.recover(&found(&files), loss).is_ok(), is_allowed, "{loss:?} {files:?}");
+    }
+}
+
+#[test]
+fn a_hole_that_nobody_made_is_none_of_what_a_file_held() {
+    for (bytes, is_allowed) in [(&b"one"[..], true), (b"onemo", true), (b"onemore", true), (b"one\0\0re", false)] {
+        let mut model = model();
+        model.synced_all();
+        model.write("a", Change::Write(3, b"more".to_vec()));
+        assert_eq!(model.recover(&found(&[("a", bytes)]), Loss::Crash).is_ok(), is_allowed, "{bytes:?}");
     }
 }

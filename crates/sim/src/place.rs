@@ -93,13 +93,23 @@ impl Place {
 
     /// From now on it is so.
     pub fn set_condition(&self, condition: Condition) {
-        self.state.lock().condition = condition;
+        let mut state = self.state.lock();
+        state.condition = condition;
+        self.tell_trouble(&state);
+    }
+
+    /// A place that is full answers.
+    fn tell_trouble(&self, state: &State) {
+        let is_away = !matches!(state.condition, Condition::Well | Condition::Full);
+        let is_cut_off = !state.cut_off.is_empty() || !state.unheard.is_empty();
+        running().trouble(&self.name, is_away || is_cut_off || state.lost_per_mille > 0);
     }
 
     /// How much of the network's traffic with it is lost and comes twice, of a thousand messages.
     pub fn set_noise(&self, lost_per_mille: u64, doubled_per_mille: u64) {
         let mut state = self.state.lock();
         (state.lost_per_mille, state.doubled_per_mille) = (lost_per_mille, doubled_per_mille);
+        self.tell_trouble(&state);
     }
 
     /// Between it and a process nothing goes through in one direction.
@@ -110,6 +120,7 @@ impl Place {
         } else {
             state.cut_off.insert(process)
         };
+        self.tell_trouble(&state);
     }
 
     /// The network is whole again, and the place well.
@@ -119,6 +130,7 @@ impl Place {
         (state.lost_per_mille, state.doubled_per_mille) = (0, 0);
         state.cut_off.clear();
         state.unheard.clear();
+        self.tell_trouble(&state);
     }
 
     /// Its power fails: what was removed a moment ago may be there again.
@@ -218,9 +230,9 @@ impl SimNode {
         step: Step,
         work: impl Fn(&Place, &mut State, u64) -> Result<(), NodeError> + Send + 'static,
     ) -> Result<(), NodeError> {
-        running().reach(self.process, step, false);
+        running().reach(self.process, &[step], false);
         let done = self.call(work).await;
-        running().reach(self.process, step, true);
+        running().reach(self.process, &[step], true);
         done
     }
 

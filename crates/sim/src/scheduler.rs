@@ -10,7 +10,7 @@ use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +56,8 @@ struct Fibre {
 #[derive(Default)]
 struct Process {
     is_paused: bool,
+    /// When it was continued last.
+    continued_ns: Option<u64>,
     /// What is added to its time of day.
     clock_offset_ms: i64,
 }
@@ -72,6 +74,9 @@ struct State {
     /// Of fibres that have ended, for others.
     stacks: Vec<Stack>,
     processes: BTreeMap<ProcessId, Process>,
+    /// Places that some process may take for away, and when there was one last.
+    troubled: BTreeSet<String>,
+    troubled_until_ns: Option<u64>,
     complaints: Vec<String>,
     ambush: Option<Ambush>,
     /// The ambush whose process has come, and does not run.
@@ -114,6 +119,8 @@ impl Scheduler {
             events: BTreeMap::new(),
             stacks: Vec::new(),
             processes: BTreeMap::new(),
+            troubled: BTreeSet::new(),
+            troubled_until_ns: None,
             complaints: Vec::new(),
             ambush: None,
             sprung: None,
@@ -233,9 +240,36 @@ impl Scheduler {
 
     /// It does not run until it is continued. Its clock goes on.
     pub fn pause(&self, process: ProcessId, is_paused: bool) {
-        if let Some(process) = self.state.borrow_mut().processes.get_mut(&process) {
+        let mut state = self.state.borrow_mut();
+        let now_ns = state.now_ns;
+        if let Some(process) = state.processes.get_mut(&process) {
+            if process.is_paused {
+                process.continued_ns = Some(now_ns);
+            }
             process.is_paused = is_paused;
         }
+    }
+
+    /// From now on a process may take this place for away, or none can.
+    pub fn trouble(&self, place: &str, is_troubled: bool) {
+        let mut state = self.state.borrow_mut();
+        if !state.troubled.is_empty() {
+            state.troubled_until_ns = Some(state.now_ns);
+        }
+        match is_troubled {
+            true => drop(state.troubled.insert(place.to_owned())),
+            false => drop(state.troubled.remove(place)),
+        }
+    }
+
+    /// Did all places answer, and did the process run, for so long?
+    pub fn is_calm(&self, process: ProcessId, time: Duration) -> bool {
+        let state = self.state.borrow();
+        let continued_ns = state.processes.get(&process).and_then(|process| process.continued_ns);
+        let is_long_ago = |ns: u64| state.now_ns - ns >= time.as_nanos() as u64;
+        state.troubled.is_empty()
+            && state.troubled_until_ns.is_none_or(is_long_ago)
+            && continued_ns.is_none_or(is_long_ago)
     }
 
     /// Is it there, and does not run?
@@ -249,9 +283,9 @@ impl Scheduler {
     }
 
     /// A process is at a step. One that an ambush waited for stops here.
-    pub fn reach(&self, process: ProcessId, step: Step, is_behind: bool) {
+    pub fn reach(&self, process: ProcessId, steps: &[Step], is_behind: bool) {
         let mut state = self.state.borrow_mut();
-        let Some(ambush) = state.ambush.take_if(|ambush| ambush.meets(process, step, is_behind)) else { return };
+        let Some(ambush) = state.ambush.take_if(|ambush| ambush.meets(process, steps, is_behind)) else { return };
         state.sprung = Some((process, ambush));
         drop(state);
         self.pause(process, true);

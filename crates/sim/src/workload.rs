@@ -24,6 +24,11 @@ const HOT_WRITE_BYTES: RangeInclusive<u64> = 1..=800;
 const HOT_SYNCED_PER_MILLE: u64 = 500;
 /// Where the first segment of a large file that was written from its beginning ends: what is written there is in two uploads.
 const EDGE: u64 = *SEGMENT_BYTES.start();
+/// A file is written from about its beginning to behind that edge, after a small write with an fsync that ends behind the edge, too: then a
+/// page of the journal lies in two uploads, and a crash may come between their commits.
+const REWRITE_STARTS_BY: u64 = 6_000;
+const REWRITE_BEHIND_BYTES: RangeInclusive<u64> = 6_000..=60_000;
+const REWRITE_EDGE_BYTES: RangeInclusive<u64> = 1..=3_000;
 /// How many of a thousand writes of a file longer than that are there, or begin at its beginning, ...
 const AT_EDGE_PER_MILLE: u64 = 300;
 /// ... and how many are followed by an fsync.
@@ -44,6 +49,21 @@ pub enum Operation {
         fill: u8,
         /// An fsync follows.
         is_synced: bool,
+    },
+    /// Writes `length` bytes about where the first segment ends, with an fsync, and then the file from `start` to `end` without one.
+    Rewrite {
+        /// The file.
+        name: &'static str,
+        /// Where the small write is.
+        offset: u64,
+        /// How many bytes it has.
+        length: u64,
+        /// Where the large one begins.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+        /// What the bytes of the small one are made from; the large one's are made from the next number.
+        fill: u8,
     },
     /// Sets the file's length.
     Truncate {
@@ -112,6 +132,13 @@ pub fn next(mut below: impl FnMut(u64) -> u64, model: &Model) -> Operation {
         810..830 if exists && other_exists && name != other => Operation::Exchange(name, other),
         830..850 if exists && !other_exists => Operation::Link(name, other),
         850..930 => Operation::ReadAll,
+        930..938 => {
+            let start = between(0..=REWRITE_STARTS_BY);
+            let (before, behind) = (between(REWRITE_EDGE_BYTES), between(REWRITE_EDGE_BYTES));
+            let (edge, fill) = (EDGE + start, between(0..=255) as u8);
+            let end = edge + between(REWRITE_BEHIND_BYTES);
+            Operation::Rewrite { name, offset: edge - before, length: before + behind, start, end, fill }
+        }
         _ => Operation::Pause(between(0..=2_500)),
     }
 }

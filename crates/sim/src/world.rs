@@ -4,7 +4,7 @@ use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
 use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
-use crate::model::Contents;
+use crate::model::{Contents, Loss};
 use crate::place::{Place, SimNode};
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
@@ -22,10 +22,12 @@ use tokio::sync::watch;
 use weft_care::watch::Timeouts;
 use weft_care::worker::{Options, Worker};
 use weft_care::{Board, CatalogueError};
+use weft_engine::replica::{ReplicaSizes, Replicator};
 use weft_engine::{StoreCatalogue, TrashEmptier};
 use weft_env::{Clock, Env, Runtime};
 use weft_format::records::{NodeRecord, PolicyRecord, SEGMENT_BYTES, Sizes, Timestamp, VolumeRecord};
 use weft_format::{NodeId, NodeIdentity, PolicyId, VolumeId};
+use weft_meta::engines::MemoryKv;
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 use weft_vfs::node_watcher::NodeWatcher;
@@ -38,6 +40,8 @@ const MEDDLING_PER_MILLE: u64 = 150;
 /// Of a thousand periods of this length, a slow program does an operation in some.
 const SLOW_MS: u64 = 2_000;
 const SLOW_OPERATIONS_PER_MILLE: u64 = 150;
+/// How many of a thousand mounts have people make a copy of the metadata before.
+const OLDER_COPY_PER_MILLE: u64 = 300;
 /// After this time something that could not be begun is tried again.
 const AGAIN: Duration = Duration::from_millis(700);
 
@@ -56,9 +60,30 @@ pub struct Plan {
     pub has_commands: bool,
     /// Is the history long enough at its end to see that nothing unneeded stays?
     pub looks_for_orphans: bool,
+    /// Do mounts keep a replica of the metadata on the nodes?
+    pub replica: Option<KeepsUp>,
+    /// Does the network fail at the moment at which a worker stores or removes something?
+    pub has_silence: bool,
     /// Is it over in a few thousand steps? Then it has no faults that take minutes.
     pub is_brief: bool,
 }
+
+/// How far the replica of the metadata may be behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepsUp {
+    /// A second.
+    Soon,
+    /// Nothing: an fsync waits for it (`weft protect --sync`).
+    InStep,
+}
+
+/// How many of a thousand histories have a replica, and in how many of these it keeps in step.
+const REPLICA_PER_MILLE: u64 = 300;
+const IN_STEP_PER_MILLE: u64 = 400;
+/// How many have a network that fails while workers store and remove.
+const SILENCE_PER_MILLE: u64 = 150;
+/// Small, so that a snapshot has many pieces, and others follow it.
+const REPLICA_SIZES: ReplicaSizes = ReplicaSizes { piece_bytes: 8 << 10, changed_bytes_min: 32 << 10 };
 
 /// The codes of directories: each survives the loss of one place.
 pub const CODES: [&str; 4] = ["rs:2+1", "replica:2", "rs:3+1", "rs:2+2"];
@@ -72,8 +97,18 @@ impl Plan {
             workers: 1 + below(2) as usize,
             has_commands: below(10) < 6,
             looks_for_orphans: below(4) == 0 && !is_brief,
+            replica: None,
+            has_silence: false,
             is_brief,
         }
+    }
+
+    /// Some histories have more than the others.
+    fn with_more(self, mut below: impl FnMut(u64) -> u64) -> Self {
+        let has_replica = !self.is_brief && below(1000) < REPLICA_PER_MILLE;
+        let keeps_up = if below(1000) < IN_STEP_PER_MILLE { KeepsUp::InStep } else { KeepsUp::Soon };
+        let has_silence = !self.is_brief && below(1000) < SILENCE_PER_MILLE;
+        Self { replica: has_replica.then_some(keeps_up), has_silence, ..self }
     }
 }
 
@@ -125,6 +160,9 @@ pub struct Mount {
     /// The volume, once it is open.
     pub volume: Arc<Mutex<Option<Arc<Volume>>>>,
     emptier: Arc<Mutex<Option<TrashEmptier>>>,
+    replicator: Arc<Mutex<Option<Replicator>>>,
+    /// When it was started.
+    pub since: Duration,
     /// Programs that run on it.
     pub programs_running: Arc<AtomicU64>,
     /// Do programs run?
@@ -152,6 +190,12 @@ pub struct World {
     next_process: u32,
     /// Faults that struck.
     pub faults: u64,
+    /// What the next mount that comes to look finds is what this has left.
+    pub loss: Arc<Mutex<Loss>>,
+    /// Metadata was rebuilt from nodes: some shards are of a past that it does not know, and stay.
+    pub has_recovered: bool,
+    /// The metadata as it was before some mount.
+    pub older_copy: Option<MemoryKv>,
     /// The place that has lost something since all was whole.
     pub victim: Option<usize>,
     seed: u64,
@@ -163,22 +207,33 @@ impl World {
     #[must_use]
     pub fn new(scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
+        // By numbers of its own: so the other histories are what they would be without.
+        let mut more = ChaCha8Rng::seed_from_u64(!seed);
+        more.set_stream(u64::MAX);
         let plan = Plan::of(is_brief, |end| choices.borrow_mut().next_u64() % end);
+        let plan = plan.with_more(|end| more.next_u64() % end);
         scheduler.tell(|| format!("{plan:?}"));
         let disk = Arc::<MetadataDisk>::default();
         let places = Arc::new(Places::new(disk.clone()));
         (0..plan.places).for_each(|_| drop(places.add()));
+        let programs = Programs::new(plan.programs);
+        if plan.replica == Some(KeepsUp::Soon) {
+            programs.models.iter().for_each(|model| model.lock().let_nodes_be_behind());
+        }
         Self {
             scheduler: scheduler.clone(),
             plan,
             disk,
             places,
-            programs: Programs::new(plan.programs),
+            programs,
             mount: None,
             workers: Vec::new(),
             commands: Vec::new(),
             next_process: 0,
             faults: 0,
+            loss: Arc::new(Mutex::new(Loss::Crash)),
+            has_recovered: false,
+            older_copy: None,
             victim: None,
             seed,
             choices,
@@ -252,25 +307,40 @@ impl World {
 
     /// Starts a mount, and programs on it once it is there.
     pub fn start_mount(&mut self) {
+        if self.older_copy.is_none() || self.chance(OLDER_COPY_PER_MILLE) {
+            self.older_copy = Some(self.disk.durable());
+        }
         let process = self.new_process();
         let (env, runtime) = env_of(process);
         let mount = Mount {
             process,
             volume: Arc::default(),
             emptier: Arc::default(),
+            replicator: Arc::default(),
+            since: self.scheduler.now(),
             programs_running: Arc::default(),
             is_up: Arc::default(),
         };
         let (disk, places, programs) = (self.disk.clone(), self.places.clone(), self.programs.clone());
         let (slot, is_up, programs_running) =
             (mount.volume.clone(), mount.is_up.clone(), mount.programs_running.clone());
-        let emptier = mount.emptier.clone();
+        let (emptier, replicator, keeps_replica) =
+            (mount.emptier.clone(), mount.replicator.clone(), self.plan.replica.is_some());
+        let loss = self.loss.clone();
         self.scheduler.tell(|| format!("{process:?} mounts"));
         self.scheduler.start(process, "mount", move || {
             let volume = persistently(&*env.clock, &format!("{process:?} cannot mount"), || {
                 open(&disk, &places, process, &env, &runtime).inspect_err(|_| disk.disown())
             });
-            look_after_crash(&volume, &programs, &env.clock);
+            if keeps_replica {
+                match Replicator::start(volume.store(), volume.transfer(), REPLICA_SIZES, &runtime) {
+                    Ok(started) => *replicator.lock() = started,
+                    Err(error) => programs.complain(format!("no replica is kept: {error}")),
+                }
+            }
+            let lost = *loss.lock();
+            look_after(lost, &volume, &programs, &env.clock);
+            *loss.lock() = Loss::Crash;
             match TrashEmptier::start(&volume, &runtime) {
                 Ok(started) => *emptier.lock() = Some(started),
                 Err(error) => programs.complain(format!("trash is not emptied: {error}")),
@@ -292,9 +362,15 @@ impl World {
 
     /// Starts another worker.
     pub fn start_worker(&mut self) {
+        let worker = self.worker_of(&self.disk.clone());
+        self.workers.push(worker);
+    }
+
+    /// A worker that goes by the metadata on this disk.
+    pub fn worker_of(&mut self, disk: &Arc<MetadataDisk>) -> (ProcessId, watch::Sender<bool>) {
         let process = self.new_process();
         let (env, runtime) = env_of(process);
-        let (disk, places) = (self.disk.clone(), self.places.clone());
+        let (disk, places) = (disk.clone(), self.places.clone());
         let (stop, stopped) = watch::channel(false);
         self.scheduler.tell(|| format!("{process:?} cares"));
         self.scheduler.start(process, "worker", move || {
@@ -303,14 +379,14 @@ impl World {
             });
             runtime.block_on(worker.run(stopped));
         });
-        self.workers.push((process, stop));
+        (process, stop)
     }
 
     /// Kills the mount, if there is one.
     pub fn kill_mount(&mut self) {
         if let Some(mount) = self.mount.take() {
             self.scheduler.kill(mount.process);
-            self.disk.disown();
+            self.disk.crash(&self.scheduler);
             std::mem::forget(mount);
         }
     }
@@ -325,14 +401,16 @@ impl World {
         std::mem::forget(stop);
     }
 
-    /// Ends the mount as `weft umount` does, after everything was read and compared.
+    /// Ends the mount as `weft umount` does, after everything was read and compared. Do nodes have all names?
     ///
     /// # Errors
     /// Something differs, or cannot be written.
-    pub fn unmount(&mut self, steps_max: u64) -> Result<(), String> {
-        let Some(mount) = self.mount.take() else { return Ok(()) };
+    pub fn unmount(&mut self, steps_max: u64) -> Result<bool, String> {
+        let Some(mount) = self.mount.take() else { return Ok(false) };
+        let is_behind = Arc::new(AtomicBool::new(self.plan.replica.is_none()));
+        let replica_is_behind = is_behind.clone();
         let (programs, slot, done) = (self.programs.clone(), mount.volume.clone(), Arc::new(Mutex::new(None)));
-        let (told, emptier) = (done.clone(), mount.emptier.clone());
+        let (told, emptier, replicator) = (done.clone(), mount.emptier.clone(), mount.replicator.clone());
         let (env, _) = env_of(mount.process);
         self.scheduler.start(mount.process, "unmount", move || {
             let Some(volume) = slot.lock().take() else { return };
@@ -340,6 +418,13 @@ impl World {
             drop(emptier);
             let ended = last_look(&volume, &programs, &env.clock)
                 .and_then(|()| volume.shut_down().map_err(|error| error.to_string()));
+            match replicator.lock().take().map_or(Ok(()), Replicator::end) {
+                Ok(()) => {}
+                Err(why) => {
+                    running().tell(|| format!("nodes lack the last changes: {why}"));
+                    is_behind.store(true, Ordering::Relaxed);
+                }
+            }
             *told.lock() = Some(ended);
         });
         self.wait("unmounting", steps_max, || done.lock().is_some())?;
@@ -347,12 +432,12 @@ impl World {
         self.scheduler.kill(mount.process);
         self.disk.disown();
         std::mem::forget(mount);
-        ended
+        ended.map(|()| !replica_is_behind.load(Ordering::Relaxed))
     }
 }
 
 /// Tries until it succeeds; `complaint` and why it did not are told each time.
-fn persistently<T, E: fmt::Display>(
+pub(crate) fn persistently<T, E: fmt::Display>(
     clock: &dyn Clock,
     complaint: &str,
     mut attempt: impl FnMut() -> Result<T, E>,
@@ -377,6 +462,9 @@ fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan) -
     let store = Store::format(kv, &volume, &policy, now, env)?;
     for number in 0..plan.places {
         store.add_node(node_id(number), &node_record(number))?;
+    }
+    if plan.replica == Some(KeepsUp::InStep) {
+        store.set_in_step(true)?;
     }
     store.flush()
 }
@@ -489,11 +577,11 @@ fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<Conte
     files.contents().map_err(|(Failure::Refused(why) | Failure::Gone(why))| why)
 }
 
-/// What a crash has left must be what the models allow.
-fn look_after_crash(volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) {
+/// What a crash or worse has left must be what the models allow.
+fn look_after(loss: Loss, volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) {
     for (number, model) in programs.models.iter().enumerate() {
         let found = persistently(&**clock, &format!("program {number} cannot read"), || found(volume, number, clock));
-        if let Err(why) = model.lock().recover(&found) {
+        if let Err(why) = model.lock().recover(&found, loss) {
             programs.complain(format!("program {number} {why}"));
         }
     }

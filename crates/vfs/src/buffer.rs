@@ -16,6 +16,7 @@ use crate::ranges::Ranges;
 use bytes::{Bytes, BytesMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_meta::{Extent, JournalPage};
 
@@ -370,7 +371,7 @@ impl Buffer {
         let staged_extents = self.staged_extents.get(&segment).map_or(&[][..], Vec::as_slice);
         let mut missing = self.appended.clone();
         staged_extents.iter().for_each(|extent| missing.remove(extent.file_offset..extent.end()));
-        let limit = missing.first().unwrap_or(u64::MAX);
+        let limit = missing.first().filter(|_| !has_planted(Planted::EndBeforeBeginning)).unwrap_or(u64::MAX);
         let extents: Vec<Extent> = staged_extents.iter().filter_map(|extent| trim(extent, &(0..limit))).collect();
         let end = extents.last().map_or(0, Extent::end);
         let size = if missing.is_empty() { self.size } else { self.committed_size.max(end) };

@@ -1,6 +1,7 @@
 //! Which pieces make the newest state that nodes have, and what to store next. No I/O.
 
 use std::collections::BTreeMap;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::SegmentId;
 use weft_format::records::{ReplicaHeader, ReplicaKind};
 
@@ -8,11 +9,24 @@ use weft_format::records::{ReplicaHeader, ReplicaKind};
 const MERGED_COUNT: usize = 16;
 /// A change set of this length is a short one; each further level is [`MERGED_COUNT`] times as long.
 const SHORT_BYTES: u64 = 4096;
-/// With less than this behind the snapshot no other is taken.
-const CHANGED_BYTES_MIN: u64 = 4 << 20;
 
 /// The store lists the keys of each transaction since the snapshot, ten a second at most: of three hours.
 const TRANSACTIONS_MAX: u64 = 100_000;
+
+/// How large things are.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaSizes {
+    /// Bytes of keys and values in a piece.
+    pub piece_bytes: usize,
+    /// With less than this behind the snapshot no other is taken.
+    pub changed_bytes_min: u64,
+}
+
+impl Default for ReplicaSizes {
+    fn default() -> Self {
+        Self { piece_bytes: 2 << 20, changed_bytes_min: 4 << 20 }
+    }
+}
 
 /// Pieces by their ids.
 pub type Pieces = BTreeMap<SegmentId, ReplicaHeader>;
@@ -90,7 +104,11 @@ pub fn newest(pieces: &Pieces, lineage: Option<u64>) -> Option<Chain> {
     let chains = whole.into_iter().flat_map(|(lineage, (snapshots, changes))| {
         snapshots.into_iter().filter_map(move |snapshot| chain(lineage, snapshot, &changes))
     });
-    chains.max_by_key(|chain| (chain.opening(), chain.upto(), chain.snapshot.after))
+    let opening = |chain: &Chain| match lineage.is_none() && has_planted(Planted::OlderOpeningRecovered) {
+        true => u32::MAX - chain.opening(),
+        false => chain.opening(),
+    };
+    chains.max_by_key(|chain| (opening(chain), chain.upto(), chain.snapshot.after))
 }
 
 /// All parts from the first to the last one, or nothing.
@@ -133,11 +151,11 @@ pub enum Next {
 
 /// What is to be stored where something has changed, and `last` is the last transaction.
 #[must_use]
-pub fn next(chain: Option<&Chain>, last: u64) -> Next {
+pub fn next(chain: Option<&Chain>, last: u64, sizes: ReplicaSizes) -> Next {
     let Some(chain) = chain else { return Next::Snapshot };
     let changed: u64 = chain.changes.iter().map(|set| set.bytes).sum();
     let is_old = last.saturating_sub(chain.snapshot.after) > TRANSACTIONS_MAX;
-    if is_old || changed > chain.snapshot.bytes.max(CHANGED_BYTES_MIN) {
+    if is_old || changed > chain.snapshot.bytes.max(sizes.changed_bytes_min) {
         return Next::Snapshot;
     }
     let first = merged_from(&chain.changes.iter().map(|set| set.bytes).collect::<Vec<_>>());

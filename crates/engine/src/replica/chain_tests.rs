@@ -91,10 +91,17 @@ fn when_more_has_changed_than_there_is_all_is_stored() {
         snapshot: whole_set(&[(0, snapshot(1, 5, 5))].into()).expect("whole"),
         changes: vec![Set { bytes, ..whole_set(&[(0, changes(2, 5, 9))].into()).expect("whole") }],
     };
-    assert_eq!(next(None, 10), Next::Snapshot);
-    assert_eq!(next(Some(&chain(1000)), 10), Next::Changes(9));
-    assert_eq!(next(Some(&chain(CHANGED_BYTES_MIN + 1)), 10), Next::Snapshot);
-    assert_eq!(next(Some(&chain(1000)), 6 + TRANSACTIONS_MAX), Next::Snapshot, "its list of changes is long");
+    assert_eq!(next(None, 10, ReplicaSizes::default()), Next::Snapshot);
+    assert_eq!(next(Some(&chain(1000)), 10, ReplicaSizes::default()), Next::Changes(9));
+    assert_eq!(
+        next(Some(&chain(ReplicaSizes::default().changed_bytes_min + 1)), 10, ReplicaSizes::default()),
+        Next::Snapshot
+    );
+    assert_eq!(
+        next(Some(&chain(1000)), 6 + TRANSACTIONS_MAX, ReplicaSizes::default()),
+        Next::Snapshot,
+        "its list of changes is long"
+    );
 }
 
 #[test]

@@ -1,18 +1,17 @@
 //! One round of the replica's keeper: look at what nodes have, store what is missing, remove what is needless.
 
-use super::chain::{self, Chain, Next, Pieces};
+use super::chain::{self, Chain, Next, Pieces, ReplicaSizes};
 use super::note::Note;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::kv::{Changes, History, KvError};
 use weft_meta::{MetaError, Store, is_passing, without_secrets};
 use weft_transfer::{FoundReplica, Transfer, WriteError};
 
-/// Bytes of keys and values in a piece.
-const PIECE_BYTES: usize = 2 << 20;
 /// Keys in a change set; where more have changed all is stored.
 const KEYS_MAX: usize = 50_000;
 /// Nodes are listed again after this: some walk through all they hold for that.
@@ -47,6 +46,7 @@ pub enum ReplicaError {
 pub(super) struct Keeping {
     store: Arc<Store>,
     transfer: Transfer,
+    sizes: ReplicaSizes,
     known: BTreeMap<SegmentId, FoundReplica>,
     chain: Option<Chain>,
     listed: Option<(Instant, BTreeSet<NodeId>)>,
@@ -63,9 +63,15 @@ pub(super) struct Keeping {
 }
 
 impl Keeping {
-    pub fn new(store: Arc<Store>, history: &dyn History, transfer: Transfer) -> Result<Self, MetaError> {
+    pub fn new(
+        store: Arc<Store>,
+        history: &dyn History,
+        transfer: Transfer,
+        sizes: ReplicaSizes,
+    ) -> Result<Self, MetaError> {
         Ok(Self {
             transfer,
+            sizes,
             known: BTreeMap::new(),
             chain: None,
             listed: None,
@@ -86,7 +92,7 @@ impl Keeping {
         if self.chain.as_ref().is_some_and(|chain| chain.upto() >= last) {
             return Ok(());
         }
-        let changes = match chain::next(self.chain.as_ref(), last) {
+        let changes = match chain::next(self.chain.as_ref(), last, self.sizes) {
             Next::Snapshot => None,
             Next::Changes(after) => history.changes_after(after, KEYS_MAX)?.map(|found| (after, found)),
         };
@@ -248,17 +254,20 @@ impl Keeping {
     }
 
     async fn store_snapshot(&mut self, history: &dyn History, mut header: ReplicaHeader) -> Result<(), ReplicaError> {
-        let after = header.after;
         let mut start = Some(Vec::new());
         while let Some(from) = start {
-            let page = history.page(&from, PIECE_BYTES)?;
+            let page = history.page(&from, self.sizes.piece_bytes)?;
             let slots = page.pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
             (header.upto, header.is_last) = (page.upto, page.next.is_none());
+            if has_planted(Planted::SnapshotDropsChanges) {
+                header.after = page.upto;
+            }
             self.store_piece(header, slots).await?;
             header.part += 1;
             start = page.next;
         }
         // However many: without them it is of no one moment.
+        let after = header.after;
         let changes = history.changes_after(after, usize::MAX)?;
         let changes = changes.ok_or(ReplicaError::Behind)?;
         if changes.upto > after { self.store_changes(after, changes).await } else { Ok(()) }
@@ -270,7 +279,7 @@ impl Keeping {
         let mut slots = changes.slots.into_iter().peekable();
         while !header.is_last {
             let (mut part, mut bytes) = (Vec::new(), 0);
-            while let Some(slot) = slots.next_if(|_| bytes < PIECE_BYTES) {
+            while let Some(slot) = slots.next_if(|_| bytes < self.sizes.piece_bytes) {
                 bytes += slot_bytes(&slot);
                 part.push(slot);
             }

@@ -60,7 +60,8 @@ fn change(store: &Store, value: u64) {
 }
 
 fn keeper(store: &Arc<Store>, transfer: &Transfer) -> Keeping {
-    Keeping::new(store.clone(), store.history().expect("it has one"), transfer.clone()).expect("read")
+    let history = store.history().expect("it has one");
+    Keeping::new(store.clone(), history, transfer.clone(), ReplicaSizes::default()).expect("read")
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_env::Env;
-use weft_format::records::{NodeRecord, PlacementRule, ReplicaHeader, Secret};
-use weft_format::{NodeId, VolumeId};
-use weft_meta::{Access, MetaUrl};
+use weft_format::records::{NodeRecord, PlacementRule, ReplicaHeader, ReplicaSlot, Secret};
+use weft_format::{NodeId, SegmentId, VolumeId};
+use weft_meta::{Access, MetaUrl, Store};
 use weft_nodes::{Node, NodeAt, NodeIdentity};
 use weft_transfer::{Fleet, FoundReplicas, Settings, Transfer};
 use weft_vfs::open::open_store;
@@ -73,14 +73,13 @@ pub fn recover(
         found.iter().map(|found| (found.identity.node, record(&found.url, found), found.node.clone())).collect();
     let fleet = Arc::new(Fleet::new(members, PlacementRule::default(), env));
     let transfer = Transfer::new(volume, fleet, Settings::default(), runtime.handle());
-    let listed = runtime.block_on(transfer.find_replicas(&BTreeMap::new()));
-    let headers = listed.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
-    let Some(chain) = chain::newest(&headers, None) else {
-        return Err(EngineError::Place(nothing_whole(&listed, &headers.into_values().collect::<Vec<_>>())));
-    };
-    let silent = listed.silent.iter().map(|(node, why)| (transfer.fleet().name(*node), why.clone())).collect();
-    let slot_count = build(meta, &chain, &listed, &transfer, &runtime)?;
-    let others = reach_nodes(meta, &found, env).inspect_err(|_| {
+    let state = runtime.block_on(NewestState::find(&transfer))?;
+    let silent = state.listed.silent.iter().map(|(node, why)| (transfer.fleet().name(*node), why.clone())).collect();
+    let slot_count = build(meta, &state, &transfer, &runtime)?;
+    let reached: Vec<(NodeId, NodeRecord)> =
+        found.iter().map(|found| (found.identity.node, record(&found.url, found))).collect();
+    let reach = || reach_nodes(&open_store(meta, Access::Owner, None, env)?, &reached);
+    let others = reach().inspect_err(|_| {
         // It is no volume's metadata yet, and must not be taken for it.
         let _ = meta.remove();
     })?;
@@ -92,7 +91,7 @@ pub fn recover(
     // What the journal had is in segments now.
     let keeper = Keeper::open(meta, env)?;
     restored.tally = weft_care::glance(&*keeper.catalogue, &keeper.probe()?)?;
-    let at_ms = chain.at_ms();
+    let at_ms = state.chain.at_ms();
     Ok(RecoverReport { volume, at_ms, slot_count, silent, others, restored, replica_failure })
 }
 
@@ -142,32 +141,68 @@ fn nothing_whole(listed: &FoundReplicas, headers: &[ReplicaHeader]) -> String {
     }
 }
 
+/// The newest state of the metadata that nodes have.
+#[derive(Debug)]
+pub struct NewestState {
+    chain: Chain,
+    listed: FoundReplicas,
+}
+
+impl NewestState {
+    /// Asks the nodes of `transfer`.
+    ///
+    /// # Errors
+    /// They have no whole one.
+    pub async fn find(transfer: &Transfer) -> Result<Self, EngineError> {
+        let listed = transfer.find_replicas(&BTreeMap::new()).await;
+        let headers = listed.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
+        match chain::newest(&headers, None) {
+            Some(chain) => Ok(Self { chain, listed }),
+            None => Err(EngineError::Place(nothing_whole(&listed, &headers.into_values().collect::<Vec<_>>()))),
+        }
+    }
+
+    /// Its pieces, in the order in which they are applied.
+    pub fn pieces(&self) -> impl Iterator<Item = SegmentId> + '_ {
+        self.chain.pieces()
+    }
+
+    /// What one of them says.
+    ///
+    /// # Errors
+    /// Why no copy of it can be used; a clause.
+    pub async fn read(&self, transfer: &Transfer, piece: SegmentId) -> Result<Vec<ReplicaSlot>, String> {
+        Ok(transfer.read_replica(&self.listed.pieces[&piece]).await?.slots)
+    }
+}
+
 /// Makes the store of the pieces, one after the other.
 fn build(
     meta: &MetaUrl,
-    chain: &Chain,
-    listed: &FoundReplicas,
+    state: &NewestState,
     transfer: &Transfer,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<u64, EngineError> {
     let mut slot_count = 0;
-    let mut pieces = chain.pieces();
+    let mut pieces = state.pieces();
     meta.load(&mut || {
-        let Some(id) = pieces.next() else { return Ok(None) };
-        let piece = runtime.block_on(transfer.read_replica(&listed.pieces[&id]))?;
-        slot_count += piece.slots.len() as u64;
-        Ok(Some(piece.slots))
+        let Some(piece) = pieces.next() else { return Ok(None) };
+        let slots = runtime.block_on(state.read(transfer, piece))?;
+        slot_count += slots.len() as u64;
+        Ok(Some(slots))
     })?;
     Ok(slot_count)
 }
 
-/// Lets the store reach the nodes where they are now. The names of the others.
-fn reach_nodes(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<Vec<String>, EngineError> {
-    let store = open_store(meta, Access::Owner, None, env)?;
+/// Lets a store that this process owns reach the nodes where they are now. The names of the others.
+///
+/// # Errors
+/// The metadata's.
+pub fn reach_nodes(store: &Store, found: &[(NodeId, NodeRecord)]) -> Result<Vec<String>, EngineError> {
     let (mut changes, mut others) = (Vec::new(), Vec::new());
     for (id, before) in store.nodes()? {
-        match found.iter().find(|found| found.identity.node == id) {
-            Some(found) => {
+        match found.iter().find(|(node, _)| *node == id) {
+            Some((_, found)) => {
                 let now = NodeRecord { url: found.url.clone(), secret: found.secret.clone(), ..before.clone() };
                 changes.push((id, before, now));
             }
@@ -176,9 +211,9 @@ fn reach_nodes(meta: &MetaUrl, found: &[Found], env: &Env) -> Result<Vec<String>
     }
     others.sort();
     // One that was added after that moment may hold what was moved to it.
-    for found in found.iter().filter(|found| changes.iter().all(|(id, ..)| *id != found.identity.node)) {
-        let name = format!("recovered-{}", &found.identity.node.to_string()[..8]);
-        store.add_node(found.identity.node, &record(&name, found))?;
+    for (node, found) in found.iter().filter(|(node, _)| changes.iter().all(|(id, ..)| id != node)) {
+        let name = format!("recovered-{}", &node.to_string()[..8]);
+        store.add_node(*node, &NodeRecord { name, ..found.clone() })?;
     }
     let changes: Vec<_> = changes.iter().map(|(id, before, now)| (*id, before, now)).collect();
     store.update_nodes(&changes)?;

@@ -3,7 +3,7 @@
 use super::log::Log;
 use super::mounted_files::MountedFiles;
 use crate::client::{self, Failure, Files, Programs};
-use crate::model::Contents;
+use crate::model::{Contents, Loss};
 use crate::workload;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -60,7 +60,7 @@ pub fn begin(program: &Program) {
 /// What is there must be what the model allows.
 pub fn recover(program: &Program) {
     let Some(found) = program.contents() else { return };
-    let recovered = program.programs.models[program.number].lock().recover(&found);
+    let recovered = program.programs.models[program.number].lock().recover(&found, Loss::Crash);
     if let Err(why) = recovered {
         program.complain(&why);
     }

@@ -276,7 +276,7 @@ impl Writing<'_> {
             let domains = failed.filter_map(|failure| self.domain(failure.node));
             domains.filter(|domain| !used.contains(domain)).collect()
         };
-        let mut away = of(&|failure| failure.kind != full);
+        let mut away = of(&|failure| failure.kind != full || has_planted(Planted::FullTakenForAway));
         away.extend(lost_domains(self.view).into_iter().filter(|domain| !used.contains(domain)));
         let full_count = self.full_count + of(&|failure| failure.kind == full).difference(&away).count();
         let needed = needed(self.split, away.len());
