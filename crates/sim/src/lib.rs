@@ -26,6 +26,7 @@ pub mod place;
 pub mod product_log;
 pub mod scheduler;
 pub mod shrink;
+pub mod sqlite;
 pub mod volume_files;
 mod weights;
 pub mod workload;
