@@ -18,6 +18,9 @@ pub trait Steps {
     /// The names in this folder are durable. As [`Self::synced`].
     fn names_synced(&self, folder: &Path);
 
+    /// Does a transaction that is about to end find room on the disk?
+    fn has_room(&self) -> bool;
+
     /// How much a bound of `usual` is in this simulation, so that a short history reaches it.
     fn bound(&self, usual: u64) -> u64;
 }
@@ -69,6 +72,13 @@ pub fn names_synced(folder: &Path) {
     if let Some(steps) = current() {
         steps.names_synced(folder);
     }
+}
+
+/// Does a transaction that is about to end find room on the disk? A simulation may say no; elsewhere the disk does.
+#[inline]
+#[must_use]
+pub fn has_room() -> bool {
+    current().is_none_or(|steps| steps.has_room())
 }
 
 /// A bound that a simulation may make smaller.

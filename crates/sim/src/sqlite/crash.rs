@@ -7,6 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_env::Clock;
 use weft_env::steps::Steps;
@@ -22,6 +23,8 @@ pub enum Death {
     Step(u64),
     /// Before the bytes or names that are synced as number so and so are durable.
     Sync(u64),
+    /// When so many commits were said to be durable, after so many steps more.
+    Said(u64, u64),
 }
 
 /// How one life of a process goes.
@@ -35,6 +38,8 @@ pub struct Fate {
     pub switches: u64,
     /// Of a thousand steps, at how many the fibre waits.
     pub waits: u64,
+    /// Of a thousand transactions, how many find no room.
+    pub full: u64,
     /// Bounds are divided by this.
     pub scale: u64,
 }
@@ -45,6 +50,10 @@ pub struct Watch {
     clock: Arc<dyn Clock>,
     fate: Fate,
     disk: Rc<RefCell<Disk>>,
+    /// How often something was said to be durable.
+    said: Arc<AtomicU64>,
+    /// Steps since it was said for the time that counts.
+    steps_since: Cell<u64>,
     steps: Cell<u64>,
     syncs: Cell<u64>,
     is_dead: Cell<bool>,
@@ -53,13 +62,32 @@ pub struct Watch {
 impl Watch {
     /// Of a process that begins.
     #[must_use]
-    pub fn new(process: ProcessId, clock: Arc<dyn Clock>, fate: Fate, disk: Rc<RefCell<Disk>>) -> Self {
-        Self { process, clock, fate, disk, steps: Cell::new(0), syncs: Cell::new(0), is_dead: Cell::new(false) }
+    pub fn new(
+        process: ProcessId,
+        clock: Arc<dyn Clock>,
+        fate: Fate,
+        disk: Rc<RefCell<Disk>>,
+        said: Arc<AtomicU64>,
+    ) -> Self {
+        let steps_since = Cell::new(0);
+        Self { process, clock, fate, disk, said, steps_since, steps: Cell::new(0), syncs: Cell::new(0), is_dead: Cell::new(false) }
     }
 
     /// Did it die?
     pub fn is_dead(&self) -> bool {
         self.is_dead.get()
+    }
+
+    fn is_due(&self, number: u64) -> bool {
+        match self.fate.death {
+            Some(Death::Step(step)) => step == number,
+            Some(Death::Said(times, after)) if self.said.load(Ordering::Relaxed) >= times => {
+                let since = self.steps_since.get();
+                self.steps_since.set(since + 1);
+                since == after
+            }
+            _ => false,
+        }
     }
 
     fn die(&self, scheduler: &Scheduler) {
@@ -91,7 +119,7 @@ impl Steps for Watch {
         }
         let (scheduler, number) = (running(), self.steps.get());
         self.steps.set(number + 1);
-        if self.fate.death == Some(Death::Step(number)) {
+        if self.is_due(number) {
             self.die(&scheduler);
         }
         if scheduler.chance(self.fate.waits) {
@@ -108,6 +136,10 @@ impl Steps for Watch {
 
     fn names_synced(&self, folder: &Path) {
         self.durable(folder, Disk::names_synced);
+    }
+
+    fn has_room(&self) -> bool {
+        !running().chance(self.fate.full)
     }
 
     fn bound(&self, usual: u64) -> u64 {

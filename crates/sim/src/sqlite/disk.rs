@@ -32,6 +32,8 @@ pub enum End {
     Kill,
     /// The machine has no power.
     PowerCut,
+    /// The same, and nothing is left of what was not synced.
+    Bare,
     /// It was closed, and the one file is taken elsewhere.
     Moved,
 }
@@ -136,6 +138,7 @@ impl Disk {
         let left = match end {
             End::Kill => now,
             End::PowerCut => self.after_power_cut(&now, &SeededRng::new(seed)),
+            End::Bare => self.synced_alone(),
             End::Moved => self.durable.clone().into_iter().filter(|(name, _)| name == TABLE).collect(),
         };
         let old = identity(&self.store())?;
@@ -155,7 +158,7 @@ impl Disk {
         }
         match end {
             End::Kill => self.durable = std::mem::take(&mut self.durable).into_iter().map(rehomed).collect(),
-            End::PowerCut | End::Moved => {
+            End::PowerCut | End::Bare | End::Moved => {
                 self.names = left.keys().cloned().collect();
                 self.durable = left;
             }
@@ -165,6 +168,11 @@ impl Disk {
             std::fs::remove_file(name)?;
         }
         Ok(())
+    }
+
+    fn synced_alone(&self) -> Files {
+        let bytes = |name: &String| self.durable.get(name).cloned().unwrap_or_default();
+        self.names.iter().map(|name| (name.clone(), bytes(name))).collect()
     }
 
     fn after_power_cut(&self, now: &Files, rng: &dyn Rng) -> Files {

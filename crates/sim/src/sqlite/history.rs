@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_env::planted::{Planted, plant};
 use weft_env::{Env, Thread, steps};
 use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
-use weft_meta::kv::Kv;
+use weft_meta::kv::{Kv, KvError};
 
 const LIVES_MAX: u64 = 4;
 const THREADS_MAX: u64 = 4;
@@ -27,8 +27,14 @@ const OPERATIONS_MAX: u64 = 14;
 const STEPS_MAX: u64 = 400_000;
 /// A life has about so many steps, ...
 const STEPS_OF_LIFE: u64 = 500;
-/// ... and syncs so often.
+/// ... says so often that something is durable, ...
+const SAID_MAX: u64 = 6;
+/// ... after which it may live for so many steps, ...
+const STEPS_AFTER: u64 = 12;
+/// ... and syncs so often, ...
 const SYNCS_OF_LIFE: u64 = 30;
+/// ... so often while it is opened.
+const SYNCS_OF_OPENING: u64 = 10;
 
 /// What a history came to.
 #[derive(Debug, Default)]
@@ -155,14 +161,19 @@ impl History {
     fn fate(&self, scale: u64, is_last: bool) -> Fate {
         let scheduler = &self.scheduler;
         let death = match scheduler.below(10) {
-            0..4 => Some(Death::Step(scheduler.below(STEPS_OF_LIFE))),
-            4..8 => Some(Death::Sync(scheduler.below(SYNCS_OF_LIFE))),
+            0..3 => Some(Death::Step(scheduler.below(STEPS_OF_LIFE))),
+            3 => Some(Death::Sync(scheduler.below(SYNCS_OF_OPENING))),
+            4..6 => Some(Death::Sync(scheduler.below(SYNCS_OF_LIFE))),
+            6..9 => Some(Death::Said(1 + scheduler.below(SAID_MAX), scheduler.below(STEPS_AFTER))),
             _ => None,
         };
-        let end = if scheduler.chance(700) { End::PowerCut } else { End::Kill };
+        let end = chosen(&[(End::PowerCut, 5), (End::Bare, 2), (End::Kill, 3)], |end| scheduler.below(end));
         let switches = [1000, 400, 100, 30][scheduler.below(4) as usize];
-        let waits = [0, 2, 10, 30][scheduler.below(4) as usize];
-        Fate { death: death.filter(|_| !is_last), end, switches, waits, scale }
+        let waits = [0, 5, 30, 100][scheduler.below(4) as usize];
+        let full = [0, 0, 0, 20, 200][scheduler.below(5) as usize];
+        // The last one is to close it.
+        let (death, full) = if is_last { (None, 0) } else { (death, full) };
+        Fate { death, end, switches, waits, full, scale }
     }
 
     /// One life of a process; false: it goes on for ever.
@@ -170,13 +181,15 @@ impl History {
         let process = ProcessId(life as u32);
         self.scheduler.add_process(process);
         let (env, _) = env_of(process);
-        let watch = Rc::new(Watch::new(process, env.clock.clone(), fate, self.disk.clone()));
+        let said = Arc::<AtomicU64>::default();
+        let watch = Rc::new(Watch::new(process, env.clock.clone(), fate, self.disk.clone(), said.clone()));
         steps::set(Some(watch.clone()));
         let is_over = Arc::new(AtomicBool::new(false));
         let life = Life {
             store: self.disk.borrow().store(),
             env,
             told: self.told.clone(),
+            said,
             plan: self.plan,
             only_looks: is_last,
             is_over: is_over.clone(),
@@ -192,7 +205,7 @@ impl History {
         self.scheduler.kill(process);
         steps::set(None);
         // What is closed may be taken elsewhere.
-        let end = if !is_dead && self.scheduler.chance(300) { End::Moved } else { fate.end };
+        let end = if !is_dead && fate.full == 0 && self.scheduler.chance(300) { End::Moved } else { fate.end };
         self.scheduler.tell(|| format!("the next finds what is left by {end:?}"));
         if let Err(error) = self.disk.borrow_mut().end(end, self.scheduler.random()) {
             self.scheduler.complain(format!("the folder of the test cannot be used: {error}"));
@@ -207,6 +220,7 @@ struct Life {
     store: PathBuf,
     env: Env,
     told: Arc<Mutex<Told>>,
+    said: Arc<AtomicU64>,
     plan: Plan,
     /// It changes nothing.
     only_looks: bool,
@@ -235,12 +249,17 @@ impl Life {
         if !self.only_looks {
             self.work(&kv)?;
         }
-        if scheduler.chance(500) {
-            kv.close().map_err(|error| format!("it does not close: {error}"))?;
+        let is_closed = scheduler.chance(500);
+        match if is_closed { kv.close() } else { kv.flush() } {
+            // It leaves then what it has not written.
+            Err(KvError::Full { .. }) => {}
+            closed => {
+                closed.map_err(|error| format!("it does not close: {error}"))?;
+                self.told.lock().note_closed();
+            }
         }
         let kv = Arc::into_inner(kv).ok_or("a thread has it still")?;
         drop(kv);
-        self.told.lock().note_closed();
         Ok(())
     }
 
@@ -265,7 +284,7 @@ impl Life {
         let plan = self.plan;
         let program = |number| {
             let (kv, told, clock) = (kv.clone(), self.told.clone(), self.env.clock.clone());
-            Program { number, kv, told, clock, batches: plan.batches }
+            Program { number, kv, told, said: self.said.clone(), clock, batches: plan.batches }
         };
         program(0).make_counters();
         let start = |number| {

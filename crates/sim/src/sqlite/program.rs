@@ -7,6 +7,7 @@ use crate::weights::chosen;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_env::{Clock, steps};
 use weft_meta::deltas::Delta;
@@ -123,6 +124,8 @@ pub struct Program {
     pub told: Arc<Mutex<Told>>,
     /// Time.
     pub clock: Arc<dyn Clock>,
+    /// How often something was said to be durable.
+    pub said: Arc<AtomicU64>,
     /// What it commits.
     pub batches: Batches,
 }
@@ -317,6 +320,11 @@ impl Program {
         let answer = match &done {
             Ok(()) => Answered::Done,
             Err(KvError::Conflict) => Answered::Conflict,
+            // Nothing of it is done.
+            Err(KvError::Full { .. }) => {
+                told.calls[call].operation = Asked::Look(Vec::new());
+                return;
+            }
             Err(error) => return complain(format!("a commit fails: {error}")),
         };
         running().tell(|| format!("{} commits {:?} {answer:?}", self.number, told.calls[call].operation));
@@ -325,6 +333,7 @@ impl Program {
             told.commits += 1;
             told.acknowledged.push(call);
             if is_durable {
+                self.said.fetch_add(1, Ordering::Relaxed);
                 told.keep(call);
             }
         } else {
@@ -399,8 +408,10 @@ impl Program {
                 let mut told = self.told.lock();
                 told.flushes += 1;
                 told.note_durable(count);
+                self.said.fetch_add(1, Ordering::Relaxed);
                 running().tell(|| format!("{} did {name}: {count} commits are durable", self.number));
             }
+            Err(KvError::Full { .. }) => {}
             Err(error) => complain(format!("a {name} fails: {error}")),
         }
     }

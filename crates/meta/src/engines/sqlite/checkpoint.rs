@@ -132,8 +132,9 @@ pub(super) fn checkpoint(connection: &Connection) -> rusqlite::Result<Log> {
         let (log, done) = (pages(1)?, pages(2)?);
         Ok(Log { bytes: log * PAGE_BYTES, left_bytes: log.saturating_sub(done) * PAGE_BYTES })
     })?;
-    // SQLite syncs the table when all of the log is there.
-    if log.left_bytes == 0
+    // SQLite syncs the table when all of a log is there.
+    if log.bytes > 0
+        && log.left_bytes == 0
         && let Some(path) = connection.path()
     {
         steps::synced(Path::new(path));

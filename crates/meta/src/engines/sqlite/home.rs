@@ -137,7 +137,7 @@ impl Home {
         // Others commit, too: what one of them makes durable between two looks must not seem to be lost.
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let entered = home.enter_alone(connection, access);
-        end(connection, entered.is_ok())?;
+        end(connection, matches!(entered, Ok(Some(_))))?;
         if let Some(before) = entered? {
             checkpoint(connection)?;
             home.note(before);
@@ -226,7 +226,7 @@ impl Home {
     }
 }
 
-/// Ends a transaction.
+/// Ends a transaction: keeps what it has written, or there is nothing to keep.
 fn end(connection: &Connection, is_kept: bool) -> rusqlite::Result<()> {
     connection.execute_batch(if is_kept { "COMMIT" } else { "ROLLBACK" })?;
     if is_kept { file::note_committed(connection) } else { Ok(()) }
@@ -251,8 +251,9 @@ fn enter(path: &Path, state: State) -> Result<(Witness, Vec<Record>), Failure> {
     let unfiled = unfiled.unwrap_or_default();
     let intents = unfiled.last().map_or(state.intents, |last| last.number);
     let known = Testimony { identity, commits: state.commits, intents };
-    // Also if it is there: who made it may have been killed before it was durable.
+    // One who was killed may have left it there, and what it is to say, before either was durable.
     if state.is_clean {
+        file::sync_log(path).map_err(io)?;
         let renewed = known.write(&file).and_then(|()| file.sync_all());
         let renewed = renewed.map(|()| steps::synced(&companion(path)));
         renewed.and_then(|()| file::sync_folder(path)).map_err(io)?;

@@ -364,6 +364,9 @@ impl Turn<'_> {
         let result = found.and_then(|before| {
             let (done, intents) = work(before)?;
             home.borrow().count(connection, before, intents)?;
+            if !steps::has_room() {
+                return Err(Failure::Full);
+            }
             run("COMMIT")?;
             file::note_committed(connection)?;
             Ok((before, done))
@@ -469,7 +472,9 @@ impl Engine {
             claims: state.claims.clone(),
             covers: state.committed,
             intents: log.as_mut().map(|(log, _)| log.turn_over(filed)),
-            held_log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
+            held_log: log
+                .map(|(log, _)| log)
+                .filter(|_| !state.unlogged.is_empty() && !has_planted(Planted::FiledUnlogged)),
         };
         self.pin_views(state, Writing::Pending);
         pending
