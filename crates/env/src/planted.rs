@@ -9,10 +9,10 @@ thread_local! {
     static PLANTED: Cell<Option<Planted>> = Cell::new(of_environment());
 }
 
-/// A process of `weft-sim chaos` gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
+/// A process of `weft-sim chaos`, or of `weft-sim replay`, gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
 fn of_environment() -> Option<Planted> {
     let name = if cfg!(feature = "planted") { std::env::var("WEFT_PLANTED").ok()? } else { return None };
-    Planted::OF_VOLUME.into_iter().find(|bug| format!("{bug:?}") == name)
+    Planted::OF_VOLUME.into_iter().chain(Planted::OF_ENGINE).find(|bug| format!("{bug:?}") == name)
 }
 
 /// A bug.

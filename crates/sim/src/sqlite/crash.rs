@@ -38,6 +38,8 @@ pub struct Fate {
     pub switches: u64,
     /// Of a thousand steps, at how many the fibre waits.
     pub waits: u64,
+    /// Of a thousand transactions, how many are slow.
+    pub slow: u64,
     /// Of a thousand transactions, how many find no room.
     pub full: u64,
     /// Bounds are divided by this.
@@ -70,12 +72,28 @@ impl Watch {
         said: Arc<AtomicU64>,
     ) -> Self {
         let steps_since = Cell::new(0);
-        Self { process, clock, fate, disk, said, steps_since, steps: Cell::new(0), syncs: Cell::new(0), is_dead: Cell::new(false) }
+        Self {
+            process,
+            clock,
+            fate,
+            disk,
+            said,
+            steps_since,
+            steps: Cell::new(0),
+            syncs: Cell::new(0),
+            is_dead: Cell::new(false),
+        }
     }
 
     /// Did it die?
     pub fn is_dead(&self) -> bool {
         self.is_dead.get()
+    }
+
+    /// Others run.
+    fn wait(&self, scheduler: &Scheduler) {
+        let wait = Duration::from_micros(scheduler.below(WAIT_MS_MAX * 1000));
+        scheduler.pass(Until::Moment(self.clock.now() + wait));
     }
 
     fn is_due(&self, number: u64) -> bool {
@@ -91,7 +109,8 @@ impl Watch {
     }
 
     fn die(&self, scheduler: &Scheduler) {
-        scheduler.tell(|| format!("dies by {:?} at step {}, sync {}", self.fate.end, self.steps.get(), self.syncs.get()));
+        scheduler
+            .tell(|| format!("dies by {:?} at step {}, sync {}", self.fate.end, self.steps.get(), self.syncs.get()));
         self.is_dead.set(true);
         scheduler.kill(self.process);
         scheduler.pass(Until::Flag(Arc::default()));
@@ -123,8 +142,7 @@ impl Steps for Watch {
             self.die(&scheduler);
         }
         if scheduler.chance(self.fate.waits) {
-            let wait = Duration::from_micros(scheduler.below(WAIT_MS_MAX * 1000));
-            scheduler.pass(Until::Moment(self.clock.now() + wait));
+            self.wait(&scheduler);
         } else if scheduler.chance(self.fate.switches) {
             scheduler.pass(Until::Now);
         }
@@ -139,7 +157,11 @@ impl Steps for Watch {
     }
 
     fn has_room(&self) -> bool {
-        !running().chance(self.fate.full)
+        let scheduler = running();
+        if scheduler.chance(self.fate.slow) && generator::is_generator() {
+            self.wait(&scheduler);
+        }
+        !scheduler.chance(self.fate.full)
     }
 
     fn bound(&self, usual: u64) -> u64 {

@@ -8,6 +8,7 @@ use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
 use crate::weights::chosen;
 use parking_lot::Mutex;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,6 +75,7 @@ pub fn run_with(bug: Planted, seed: u64) -> Outcome {
 /// There is no room for the files of a small store.
 #[must_use]
 pub fn run(seed: u64, is_told: bool) -> Outcome {
+    allow_files();
     let folder = tempfile::tempdir_in(place()).expect("a folder");
     SqliteKv::create(&folder.path().join("volume")).expect("a store");
     let scheduler = Scheduler::begin(seed, is_told);
@@ -101,6 +103,13 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
     outcome
 }
 
+/// A process that dies leaves about a dozen open files in this one, which are closed when this one ends.
+fn allow_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // With fewer a store says that it cannot be opened.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
 /// What is durable the history decides, so that a disk in memory is as good as another.
 fn place() -> PathBuf {
     let memory = Path::new("/dev/shm");
@@ -119,7 +128,9 @@ struct Plan {
 impl Plan {
     fn of(scheduler: &Scheduler) -> Self {
         Self {
-            batches: chosen(&[(Batches::Behind, 5), (Batches::Grouped, 3), (Batches::Free, 2)], |end| scheduler.below(end)),
+            batches: chosen(&[(Batches::Behind, 5), (Batches::Grouped, 3), (Batches::Free, 2)], |end| {
+                scheduler.below(end)
+            }),
             lives: 1 + scheduler.below(LIVES_MAX),
             threads: 1 + scheduler.below(THREADS_MAX),
             operations: 2 + scheduler.below(OPERATIONS_MAX - 1),
@@ -170,10 +181,11 @@ impl History {
         let end = chosen(&[(End::PowerCut, 5), (End::Bare, 2), (End::Kill, 3)], |end| scheduler.below(end));
         let switches = [1000, 400, 100, 30][scheduler.below(4) as usize];
         let waits = [0, 5, 30, 100][scheduler.below(4) as usize];
-        let full = [0, 0, 0, 20, 200][scheduler.below(5) as usize];
+        let slow = [0, 100, 500][scheduler.below(3) as usize];
+        let full = [0, 0, 0, 100, 400][scheduler.below(5) as usize];
         // The last one is to close it.
         let (death, full) = if is_last { (None, 0) } else { (death, full) };
-        Fate { death, end, switches, waits, full, scale }
+        Fate { death, end, switches, waits, slow, full, scale }
     }
 
     /// One life of a process; false: it goes on for ever.

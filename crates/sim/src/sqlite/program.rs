@@ -350,7 +350,9 @@ impl Program {
         }
         let mut checked = if Self::below(4) == 0 { Vec::new() } else { changed.clone() };
         if Self::below(3) == 0 {
-            checked.extend(self.some_owned(2).into_iter().filter(|key| self.batches != Batches::Grouped || key[1] == group));
+            checked.extend(
+                self.some_owned(2).into_iter().filter(|key| self.batches != Batches::Grouped || key[1] == group),
+            );
         }
         checked.sort();
         checked.dedup();

@@ -286,7 +286,17 @@ impl IntentLog {
         steps::synced(&path_of_log);
         file::sync_folder(path)?;
         let (offset, _) = bounds(0);
-        Ok(Self { file, path: path_of_log, id, last: filed, half: 0, offset, last_in_other: filed, synced: filed, is_usable: true })
+        Ok(Self {
+            file,
+            path: path_of_log,
+            id,
+            last: filed,
+            half: 0,
+            offset,
+            last_in_other: filed,
+            synced: filed,
+            is_usable: true,
+        })
     }
 
     /// Writes a record. It is durable after the next [`Self::sync`].
