@@ -8,7 +8,7 @@
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
-//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `place.rs` and `metadata.rs` are the disks.
+//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `sqlite/mod.rs` is the metadata engine by itself; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
 pub mod chaos;
