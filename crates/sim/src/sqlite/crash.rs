@@ -23,7 +23,7 @@ pub enum Death {
     Step(u64),
     /// Before the bytes or names that are synced as number so and so are durable.
     Sync(u64),
-    /// When so many commits were said to be durable, after so many steps more.
+    /// When commits were said to be durable for the first number of times, after the second number of steps more.
     Said(u64, u64),
 }
 
