@@ -16,6 +16,7 @@ pub mod planted;
 mod rng;
 mod runtime;
 mod spawner;
+pub mod steps;
 pub mod sync;
 pub mod turns;
 

@@ -9,10 +9,10 @@ thread_local! {
     static PLANTED: Cell<Option<Planted>> = Cell::new(of_environment());
 }
 
-/// A process of `weft-sim chaos` gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
+/// A process of `weft-sim chaos`, or of `weft-sim replay`, gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
 fn of_environment() -> Option<Planted> {
     let name = if cfg!(feature = "planted") { std::env::var("WEFT_PLANTED").ok()? } else { return None };
-    Planted::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+    Planted::OF_VOLUME.into_iter().chain(Planted::OF_ENGINE).find(|bug| format!("{bug:?}") == name)
 }
 
 /// A bug.
@@ -66,11 +66,42 @@ pub enum Planted {
     SnapshotDropsChanges,
     /// Metadata is rebuilt from what an older opening stored on the nodes.
     OlderOpeningRecovered,
+
+    /// The writer changes the file under views that have no read transaction.
+    ViewNotPinned,
+    /// A view puts what it has read into the cache when the file has something newer.
+    CacheFilledLate,
+    /// What is pending is forgotten before the cache has it.
+    FrozenForgottenEarly,
+    /// A commit looks at its checks once, and not again when it has the lock.
+    CheckedOnce,
+    /// A commit does not wait for a batch of the same keys that is being written through.
+    KeysNotHeld,
+    /// A batch that is written through is answered before the file has it.
+    AnsweredEarly,
+    /// A flush is acknowledged when the writer begins.
+    FiledEarly,
+    /// A record of the intent log is acknowledged before it is synced.
+    RecordNotSynced,
+    /// A half of the intent log begins before the other is synced.
+    HalvesUnordered,
+    /// A half of the intent log is used again before the file has it.
+    HalfUsedEarly,
+    /// What is filed was not logged before.
+    FiledUnlogged,
+    /// Records that a dead owner has left are not filed.
+    RecordsNotFiled,
+    /// The witness names a record before it is synced.
+    WitnessAhead,
+    /// A transaction of SQLite ends before its log is synced.
+    TransactionNotSynced,
+    /// The intent log is emptied before SQLite's log is synced.
+    LogCutEarly,
 }
 
 impl Planted {
-    /// All of them.
-    pub const ALL: [Planted; 24] = [
+    /// Those that histories of a whole volume show.
+    pub const OF_VOLUME: [Planted; 24] = [
         Self::EarlyFsync,
         Self::UnflushedFsync,
         Self::RenameBeforeBytes,
@@ -95,6 +126,24 @@ impl Planted {
         Self::ReplicaToldEarly,
         Self::SnapshotDropsChanges,
         Self::OlderOpeningRecovered,
+    ];
+    /// Those that histories of the SQLite engine show.
+    pub const OF_ENGINE: [Planted; 15] = [
+        Self::ViewNotPinned,
+        Self::CacheFilledLate,
+        Self::FrozenForgottenEarly,
+        Self::CheckedOnce,
+        Self::KeysNotHeld,
+        Self::AnsweredEarly,
+        Self::FiledEarly,
+        Self::RecordNotSynced,
+        Self::HalvesUnordered,
+        Self::HalfUsedEarly,
+        Self::FiledUnlogged,
+        Self::RecordsNotFiled,
+        Self::WitnessAhead,
+        Self::TransactionNotSynced,
+        Self::LogCutEarly,
     ];
 }
 

@@ -1,7 +1,8 @@
 //! Locks, condition variables and channels for threads that may take turns ([`crate::turns`]). Elsewhere they are `parking_lot`'s and
-//! the standard library's: what is not contended costs the same.
+//! the standard library's: what is not contended costs the same. Each is a step ([`crate::steps`]).
 
 use crate::Clock;
+use crate::steps;
 use crate::turns::{self, Until};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::fmt;
@@ -26,11 +27,13 @@ impl<T: ?Sized> Mutex<T> {
     /// Waits until nobody else has it.
     #[inline]
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        steps::step();
         self.0.try_lock().unwrap_or_else(|| wait_for(|| self.0.try_lock()).unwrap_or_else(|| self.0.lock()))
     }
 
     /// Unless somebody has it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        steps::step();
         self.0.try_lock()
     }
 
@@ -61,12 +64,14 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody writes.
     #[inline]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        steps::step();
         self.0.try_read().unwrap_or_else(|| wait_for(|| self.0.try_read()).unwrap_or_else(|| self.0.read()))
     }
 
     /// Waits until nobody else has it.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        steps::step();
         self.0.try_write().unwrap_or_else(|| wait_for(|| self.0.try_write()).unwrap_or_else(|| self.0.write()))
     }
 }
@@ -222,6 +227,7 @@ impl<T> Sender<T> {
 impl<T> Receiver<T> {
     /// Waits for the next; `None`: there will be none.
     pub fn recv(&self) -> Option<T> {
+        steps::step();
         let Some(turns) = turns::current() else { return self.real.recv().ok() };
         loop {
             match self.real.try_recv() {

@@ -8,7 +8,8 @@
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
-//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `place.rs` and `metadata.rs` are the disks.
+//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `sqlite/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
+//! membership; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
 pub mod chaos;
@@ -28,6 +29,7 @@ pub mod product_log;
 pub mod recovery;
 pub mod scheduler;
 pub mod shrink;
+pub mod sqlite;
 pub mod volume_files;
 mod weights;
 pub mod workload;

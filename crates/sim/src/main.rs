@@ -8,13 +8,16 @@ use std::process::Command;
 use std::time::Instant;
 use weft_env::planted::Planted;
 use weft_sim::chaos;
-use weft_sim::history::{Length, Outcome, run, run_with};
+use weft_sim::history::{Length, run, run_with};
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
+use weft_sim::sqlite;
 
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 50;
 const CANARY_BATCH: u64 = 20;
+/// So many leave open files that a process may have.
+const ENGINE_BATCH: u64 = 200;
 /// This number of brief histories takes as long as a whole one.
 const BRIEF_FACTOR: u64 = 20;
 
@@ -48,9 +51,15 @@ enum Arguments {
         /// The seeds, as in 0..1000
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
-        /// Print all that happens
-        #[arg(long)]
-        verbose: bool,
+    },
+    /// Run histories of the SQLite engine alone: its threads in many orders, and crashes that take what was not synced
+    Engine {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
     },
     /// Run one history and print all that happens
     Replay {
@@ -62,6 +71,12 @@ enum Arguments {
         /// The brief history of the seed
         #[arg(long)]
         brief: bool,
+        /// The history of the SQLite engine of the seed
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without"])]
+        engine: bool,
+        /// The history of daemons that gossip of the seed
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "log"])]
+        gossip: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
         without: Vec<u64>,
@@ -85,6 +100,9 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Bugs of the SQLite engine, in its histories
+        #[arg(long, conflicts_with = "brief")]
+        engine: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
     Chaos {
@@ -112,6 +130,9 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Histories of the SQLite engine
+        #[arg(long)]
+        engine: bool,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -125,6 +146,9 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Histories of the SQLite engine
+        #[arg(long)]
+        engine: bool,
     },
 }
 
@@ -143,7 +167,15 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> Result<()> {
     match Arguments::parse() {
-        Arguments::Run { seeds, faults, brief, jobs } => run_many(seeds, faults, brief, jobs),
+        Arguments::Run { seeds, faults, brief, jobs } => {
+            let mut options: Vec<String> = faults.map(|faults| format!("--faults={faults}")).into_iter().collect();
+            options.extend(brief.then(|| "--brief".to_owned()));
+            let batch = BATCH * if brief { BRIEF_FACTOR } else { 1 };
+            run_many(seeds, batch, &options, jobs, ["steps", "operations", "fsyncs", "faults"])
+        }
+        Arguments::Engine { seeds, jobs } => {
+            run_many(seeds, ENGINE_BATCH, &["--engine".into()], jobs, ["steps", "commits", "flushes", "deaths"])
+        }
         Arguments::Many { seeds } => {
             let count = seeds.end - seeds.start;
             let failed: Vec<_> =
@@ -152,14 +184,36 @@ fn main() -> Result<()> {
             println!("{count} histories, {} failed", failed.len());
             if failed.is_empty() { Ok(()) } else { bail!("not as promised") }
         }
-        Arguments::Gossip { seeds, verbose } => run_gossip(seeds, verbose),
+        Arguments::Gossip { seeds } => run_gossip(seeds),
         Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
             run_chaos(&chaos::Settings { minutes, seed, weft, is_verbose: verbose })
         }
-        Arguments::Replay { seed, faults, brief, without, log } => {
+        Arguments::Replay { seed, gossip: true, .. } => {
+            let outcome = weft_sim::gossip::run(seed, true);
+            outcome.lines.iter().for_each(|line| println!("{line}"));
+            println!("{} steps, {} faults, digest {}", outcome.steps, outcome.faults, outcome.digest);
+            whole(seed, &outcome.complaints)
+        }
+        Arguments::Replay { seed, engine: true, log, .. } => {
+            log.map_or(Ok(()), product_log::keep)?;
+            let outcome = sqlite::history::run(seed, true);
+            outcome.lines.iter().for_each(|line| println!("{line}"));
+            println!(
+                "{} steps, {} commits, {} conflicts, {} looks, {} flushes, {} deaths, digest {}",
+                outcome.steps,
+                outcome.commits,
+                outcome.conflicts,
+                outcome.looks,
+                outcome.flushes,
+                outcome.deaths,
+                outcome.digest
+            );
+            whole(seed, &outcome.complaints)
+        }
+        Arguments::Replay { seed, faults, brief, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
             let length = Length { without: without.into_iter().collect(), ..length(faults, brief) };
             let outcome = run(seed, &length, true);
@@ -168,53 +222,55 @@ fn main() -> Result<()> {
                 "{} steps, {} operations, {} fsyncs, digest {}",
                 outcome.steps, outcome.operations, outcome.fsyncs, outcome.digest
             );
-            if outcome.complaints.is_empty() {
-                return Ok(());
-            }
-            bail!("seed {seed}: {}", outcome.complaints.join("; "))
+            whole(seed, &outcome.complaints)
         }
-        Arguments::Canaries { seeds_max, brief } => find_canaries(seeds_max, brief),
-        Arguments::Canary { number, seeds, brief } => {
+        Arguments::Canaries { seeds_max, brief, engine } => {
+            let (bugs, batch, option) = match (engine, brief) {
+                (true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
+                (false, true) => (&Planted::OF_VOLUME[..], CANARY_BATCH * BRIEF_FACTOR, Some("--brief")),
+                (false, false) => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
+            };
+            find_canaries(bugs, seeds_max, batch, option)
+        }
+        Arguments::Canary { number, seeds, brief, engine } => {
             std::panic::set_hook(Box::new(|_| {}));
-            let bug = Planted::ALL[number];
-            let mut outcomes = seeds.map(|seed| run_with(bug, seed, &Length::whole(brief)));
-            if let Some(found) = outcomes.find(|outcome| !outcome.complaints.is_empty()) {
-                println!("found by seed {}: {}", found.seed, found.complaints[0]);
+            let complaints = |seed| match engine {
+                true => sqlite::history::run_with(Planted::OF_ENGINE[number], seed).complaints,
+                false => run_with(Planted::OF_VOLUME[number], seed, &Length::whole(brief)).complaints,
+            };
+            let found = seeds.map(|seed| (seed, complaints(seed))).find(|(_, complaints)| !complaints.is_empty());
+            if let Some((seed, complaints)) = found {
+                println!("found by seed {seed}: {}", complaints[0]);
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief } => {
-            let (mut steps, mut operations, mut fsyncs, mut struck) = (0, 0, 0, 0);
+        Arguments::Batch { seeds, faults, brief, engine } => {
             std::panic::set_hook(Box::new(|_| {}));
+            let mut sums = [0; 4];
             for seed in seeds {
-                let Outcome {
-                    complaints,
-                    steps: own_steps,
-                    operations: own_operations,
-                    fsyncs: own_fsyncs,
-                    faults,
-                    ..
-                } = run(seed, &length(faults, brief), false);
+                let (complaints, counts) = if engine {
+                    let outcome = sqlite::history::run(seed, false);
+                    (outcome.complaints, [outcome.steps, outcome.commits, outcome.flushes, outcome.deaths])
+                } else {
+                    let outcome = run(seed, &length(faults, brief), false);
+                    (outcome.complaints, [outcome.steps, outcome.operations, outcome.fsyncs, outcome.faults])
+                };
                 if !complaints.is_empty() {
                     println!("FAILED {seed}: {}", complaints.join("; "));
                 }
-                steps += own_steps;
-                operations += own_operations;
-                fsyncs += own_fsyncs;
-                struck += faults;
+                sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
-            println!("SUM {steps} {operations} {fsyncs} {struck}");
+            println!("SUM {}", sums.map(|sum| sum.to_string()).join(" "));
             Ok(())
         }
     }
 }
 
-fn run_gossip(seeds: Range<u64>, is_told: bool) -> Result<()> {
+fn run_gossip(seeds: Range<u64>) -> Result<()> {
     let began = Instant::now();
     let (count, mut failed, mut steps, mut faults) = (seeds.end.saturating_sub(seeds.start), 0, 0, 0);
     for seed in seeds {
-        let outcome = weft_sim::gossip::run(seed, is_told);
-        outcome.lines.iter().for_each(|line| println!("{line}"));
+        let outcome = weft_sim::gossip::run(seed, false);
         if !outcome.complaints.is_empty() {
             failed += 1;
             println!("FAILED {seed}: {}", outcome.complaints.join("; "));
@@ -224,11 +280,11 @@ fn run_gossip(seeds: Range<u64>, is_told: bool) -> Result<()> {
     }
     let a_second = count as f64 / began.elapsed().as_secs_f64();
     println!("{count} histories, {a_second:.1} a second: {steps} steps, {faults} faults, {failed} failed");
-    if failed > 0 {
-        bail!("{failed} histories failed: `weft-sim gossip --seeds N..N+1 --verbose` shows one")
-    } else {
-        Ok(())
-    }
+    if failed > 0 { bail!("{failed} histories failed: `weft-sim replay SEED --gossip` shows one") } else { Ok(()) }
+}
+
+fn whole(seed: u64, complaints: &[String]) -> Result<()> {
+    if complaints.is_empty() { Ok(()) } else { bail!("seed {seed}: {}", complaints.join("; ")) }
 }
 
 fn run_chaos(settings: &chaos::Settings) -> Result<()> {
@@ -241,16 +297,15 @@ fn run_chaos(settings: &chaos::Settings) -> Result<()> {
 }
 
 /// Looks for each planted bug, some seeds in a process of their own: what killed processes leave is never dropped.
-fn find_canaries(seeds_max: u64, is_brief: bool) -> Result<()> {
+fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, option: Option<&str>) -> Result<()> {
     let own = std::env::current_exe()?;
     let mut missed = 0;
-    for (number, bug) in Planted::ALL.into_iter().enumerate() {
+    for (number, bug) in bugs.iter().enumerate() {
         let mut found = String::new();
-        let batch = CANARY_BATCH * if is_brief { BRIEF_FACTOR } else { 1 };
         for start in (0..seeds_max).step_by(batch as usize) {
             let range = format!("{start}..{}", (start + batch).min(seeds_max));
             let mut command = Command::new(&own);
-            command.args(["canary", &number.to_string(), &range]).args(is_brief.then_some("--brief"));
+            command.args(["canary", &number.to_string(), &range]).args(option);
             let output = command.output()?;
             found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if !output.status.success() {
@@ -285,18 +340,16 @@ fn shrink_one(seed: u64, is_brief: bool) -> Result<()> {
     Ok(())
 }
 
-/// Runs batches in processes of their own, so that one that ends badly ends no other.
-fn run_many(seeds: Range<u64>, faults: Option<u64>, is_brief: bool, jobs: usize) -> Result<()> {
+/// Runs batches in processes of their own, so that one that ends badly ends no other. `names` are what is counted.
+fn run_many(seeds: Range<u64>, batch: u64, options: &[String], jobs: usize, names: [&str; 4]) -> Result<()> {
     let began = Instant::now();
     let own = std::env::current_exe()?;
-    let batch = BATCH * if is_brief { BRIEF_FACTOR } else { 1 };
     let starts: Vec<u64> = (seeds.start..seeds.end).step_by(batch as usize).collect();
     let (mut failed, mut sums) = (0, [0u64; 4]);
     for group in starts.chunks(jobs.max(1)) {
         let begin = |start: &u64| {
             let mut command = Command::new(&own);
-            command.args(["batch", &format!("{start}..{}", (start + batch).min(seeds.end))]);
-            command.args(faults.map(|faults| format!("--faults={faults}"))).args(is_brief.then_some("--brief"));
+            command.args(["batch", &format!("{start}..{}", (start + batch).min(seeds.end))]).args(options);
             command.stdout(std::process::Stdio::piped()).spawn()
         };
         for (start, child) in group.iter().zip(group.iter().map(begin).collect::<Result<Vec<_>, _>>()?) {
@@ -316,11 +369,12 @@ fn run_many(seeds: Range<u64>, faults: Option<u64>, is_brief: bool, jobs: usize)
             }
         }
     }
-    let [steps, operations, fsyncs, struck] = sums;
     let (count, seconds) = (seeds.end.saturating_sub(seeds.start), began.elapsed().as_secs_f64());
+    let counted: Vec<String> = sums.iter().zip(names).map(|(sum, name)| format!("{sum} {name}")).collect();
     println!(
-        "{count} histories in {seconds:.1} s, {:.1} a second: {steps} steps, {operations} operations, {fsyncs} fsyncs, {struck} faults, {failed} failed",
-        count as f64 / seconds
+        "{count} histories in {seconds:.1} s, {:.1} a second: {}, {failed} failed",
+        count as f64 / seconds,
+        counted.join(", ")
     );
     if failed > 0 { bail!("{failed} histories failed: `weft-sim replay SEED` shows one") } else { Ok(()) }
 }

@@ -84,17 +84,17 @@ use crate::types::Access;
 use cache::ValueCache;
 use home::{Home, Witness};
 use intents::{Change, IntentLog};
-use parking_lot::{Condvar, Mutex};
 use presence::Presence;
 use reading::Reader;
 use reserve::Reserve;
 use rows::Fault;
 use rusqlite::Connection;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 use view::{Pin, Readers, View};
+use weft_env::sync::{Condvar, Mutex};
 use weft_env::{Clock, Env, Thread};
 use writer::Writer;
 
@@ -167,7 +167,7 @@ struct State {
     /// Views of this epoch may put what they read from the file into the cache.
     fill_epoch: u64,
     /// Views that have no read transaction yet.
-    unpinned: HashMap<u64, Arc<Pin>>,
+    unpinned: BTreeMap<u64, Arc<Pin>>,
     next_pin: u64,
 
     /// Batches that wait to be written through, and what became of those that do not wait any more.

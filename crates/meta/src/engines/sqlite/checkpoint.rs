@@ -10,11 +10,11 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use weft_env::{Spawner, Thread};
+use weft_env::sync::{Receiver, Sender, channel};
+use weft_env::{Spawner, Thread, steps};
 
 /// A checkpoint after this many rows. A row changes about one page, so that is 16 MiB of log at most.
-const ROWS: usize = 4000;
+const ROWS: u64 = 4000;
 /// SQLite's page size, which `file::create` leaves alone.
 const PAGE_BYTES: u64 = 4096;
 /// Moved in one transaction by [`shrink`], whose log is to fit where there is hardly any room, ...
@@ -28,7 +28,7 @@ const ALARM_BYTES: u64 = 256 << 20;
 
 /// Starts the thread; it ends when the handle is dropped.
 pub(super) fn start(path: &Path, spawner: &dyn Spawner) -> io::Result<(CheckpointHandle, Thread)> {
-    let (sender, receiver) = sync_channel(1);
+    let (sender, receiver) = channel();
     let behind = Arc::new(AtomicBool::new(false));
     let handle = CheckpointHandle { sender, behind: behind.clone(), rows: Cell::new(0) };
     let path = path.to_path_buf();
@@ -38,27 +38,22 @@ pub(super) fn start(path: &Path, spawner: &dyn Spawner) -> io::Result<(Checkpoin
 
 /// The writer's side.
 pub(super) struct CheckpointHandle {
-    sender: SyncSender<()>,
+    sender: Sender<()>,
     behind: Arc<AtomicBool>,
-    rows: Cell<usize>,
+    rows: Cell<u64>,
 }
 
 impl CheckpointHandle {
     /// `rows` more are in the log.
     pub fn written(&self, rows: usize) {
-        self.rows.set(self.rows.get() + rows);
-        if self.rows.get() < ROWS {
+        self.rows.set(self.rows.get() + rows as u64);
+        if self.rows.get() < steps::bound(ROWS) {
             return;
         }
-        match self.sender.try_send(()) {
-            Ok(()) => self.rows.set(0),
-            // A checkpoint is about to begin, which will take these along.
-            Err(TrySendError::Full(())) => {}
+        self.rows.set(0);
+        if self.sender.send(()).is_err() {
             // The thread panicked: the writer does its work.
-            Err(TrySendError::Disconnected(())) => {
-                self.rows.set(0);
-                self.behind.store(true, Ordering::Relaxed);
-            }
+            self.behind.store(true, Ordering::Relaxed);
         }
     }
 
@@ -76,10 +71,12 @@ fn run(path: &Path, calls: &Receiver<()>, behind: &AtomicBool) {
     let store = path.display();
     let mut connection = None;
     let mut alarm_bytes = ALARM_BYTES;
-    while calls.recv().is_ok() {
+    while calls.recv().is_some() {
+        // The checkpoint that begins takes along what was called for meanwhile.
+        calls.try_iter().for_each(drop);
         match run_once(path, &mut connection) {
             Ok(log) => {
-                behind.store(log.bytes >= HELP_BYTES && log.left_bytes > 0, Ordering::Relaxed);
+                behind.store(log.bytes >= steps::bound(HELP_BYTES) && log.left_bytes > 0, Ordering::Relaxed);
                 if log.bytes < ALARM_BYTES {
                     alarm_bytes = ALARM_BYTES;
                 } else if log.bytes >= alarm_bytes {
@@ -128,10 +125,19 @@ pub(super) struct Log {
 }
 
 pub(super) fn checkpoint(connection: &Connection) -> rusqlite::Result<Log> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
+    steps::step();
+    let log = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
         // Both are -1 when another process checkpoints at the moment.
         let pages = |index| Ok::<_, rusqlite::Error>(u64::try_from(row.get::<_, i64>(index)?).unwrap_or(0));
         let (log, done) = (pages(1)?, pages(2)?);
         Ok(Log { bytes: log * PAGE_BYTES, left_bytes: log.saturating_sub(done) * PAGE_BYTES })
-    })
+    })?;
+    // SQLite syncs the table when all of a log is there.
+    if log.bytes > 0
+        && log.left_bytes == 0
+        && let Some(path) = connection.path()
+    {
+        steps::synced(Path::new(path));
+    }
+    Ok(log)
 }

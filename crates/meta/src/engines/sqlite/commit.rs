@@ -4,18 +4,21 @@ use super::intents::{Change, Refused};
 use super::rows::Fault;
 use super::view::View;
 use super::{Engine, Failure, Logging, State, Writing, rows};
+use crate::engines::memtable::Shared;
 use crate::keys::SharedPrefix;
 use crate::kv::{Batch, KvError};
 use crate::types::Access;
-use parking_lot::MutexGuard;
+use weft_env::planted::{Planted, has_planted};
+use weft_env::steps;
+use weft_env::sync::MutexGuard;
 
 /// Commits wait when this much is pending: some seconds of a disk's work, and little beside a mount's page cache.
-const MAX_PENDING_BYTES: usize = 64 << 20;
+const MAX_PENDING_BYTES: u64 = 64 << 20;
 /// ... and where room is short when this much is: its log fits the reserve, even if each change is in a page of its own.
-const MAX_PENDING_BYTES_SHORT: usize = 512 << 10;
+const MAX_PENDING_BYTES_SHORT: u64 = 512 << 10;
 
 /// Changes that are kept for the log besides four for each pending key: some hundred kilobytes.
-const UNLOGGED_SLACK: usize = 4096;
+const UNLOGGED_SLACK: u64 = 4096;
 
 /// How a batch becomes visible.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,7 +61,8 @@ pub fn is_written_through(batch: &Batch, shared_keys: &[SharedPrefix]) -> bool {
 
 impl State {
     fn has_too_much(&self) -> bool {
-        self.memtable.bytes() > if self.is_short { MAX_PENDING_BYTES_SHORT } else { MAX_PENDING_BYTES }
+        let bytes_max = if self.is_short { MAX_PENDING_BYTES_SHORT } else { MAX_PENDING_BYTES };
+        self.memtable.bytes() as u64 > steps::bound(bytes_max)
     }
 }
 
@@ -127,7 +131,8 @@ impl Engine {
                 continue;
             }
             for (key, expected) in &batch.checks {
-                if state.memtable.get(key).is_some_and(|change| change.as_deref() != expected.as_deref()) {
+                let is_other = |change: &Option<Shared>| change.as_deref() != expected.as_deref();
+                if state.memtable.get(key).is_some_and(is_other) && !has_planted(Planted::CheckedOnce) {
                     return Err(KvError::Conflict);
                 }
             }
@@ -248,7 +253,7 @@ impl Engine {
         drop(state);
         let logged = log.append(&changes, logging.witness.commits()).and_then(|()| log.sync());
         if let Ok(number) = logged {
-            logging.witness.note_intents(number);
+            logging.witness.note_intents(number + u64::from(has_planted(Planted::WitnessAhead)));
         }
         let is_alone = logged.is_ok() && log.is_alone();
         let mut state = self.state.lock();
@@ -301,7 +306,7 @@ impl State {
     /// Where one key is written again and again, and nobody flushes or the file is busy, its last value is all that matters. Not of what
     /// is being filed: a later record must not have it.
     fn bound_unlogged(&mut self) {
-        let is_long = self.unlogged.len() > UNLOGGED_SLACK + 4 * self.memtable.len();
+        let is_long = self.unlogged.len() as u64 > steps::bound(UNLOGGED_SLACK) + 4 * self.memtable.len() as u64;
         if is_long && self.writing == Writing::Nothing {
             self.unlogged = self.memtable.all();
         }

@@ -45,6 +45,6 @@ fn one_key_written_again_and_again_waits_once() {
         state.memtable.put(key.clone(), value);
         state.bound_unlogged();
     }
-    assert!(state.unlogged.len() <= UNLOGGED_SLACK + 5, "{}", state.unlogged.len());
+    assert!(state.unlogged.len() <= UNLOGGED_SLACK as usize + 5, "{}", state.unlogged.len());
     assert_eq!(state.unlogged.last(), Some(&(key, Some(19_999_u32.to_be_bytes()[..].into()))));
 }

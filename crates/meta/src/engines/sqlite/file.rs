@@ -15,6 +15,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use weft_env::planted::{Planted, has_planted};
+use weft_env::steps;
 
 /// "WEFT".
 pub(super) const APPLICATION_ID: i32 = 0x5745_4654;
@@ -29,20 +31,42 @@ const SQLITE_VERSION_MIN: i32 = 3_051_003;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// After a checkpoint the log file is cut back to this; below it, reusing it is cheaper than growing it again.
 const LOG_KEPT_BYTES: u32 = 16 << 20;
+/// The number of `synchronous = FULL`: a transaction ends when the log is synced.
+const SYNCHRONOUS_FULL: i64 = 2;
 /// Page cache of a connection in KiB, negative as SQLite wants it.
 const PAGE_CACHE_KIB: i32 = -8192;
 
 /// The names beside a file are durable.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    std::fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::File::open(folder)?.sync_all()?;
+    steps::names_synced(folder);
+    Ok(())
 }
 
 /// What SQLite's log has is durable, also of a process that was killed before it had synced it.
 pub(super) fn sync_log(path: &Path) -> io::Result<()> {
-    match std::fs::File::open(beside(path, "-wal")) {
+    let log = beside(path, "-wal");
+    match std::fs::File::open(&log) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        opened => opened?.sync_all().and_then(|()| sync_folder(path)),
+        opened => {
+            opened?.sync_all()?;
+            steps::synced(&log);
+            sync_folder(path)
+        }
     }
+}
+
+/// A transaction has ended: SQLite has synced its log, if it is set so.
+pub(super) fn note_committed(connection: &Connection) -> rusqlite::Result<()> {
+    if steps::are_seen() {
+        let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0))?;
+        match connection.path() {
+            Some(path) if synchronous >= SYNCHRONOUS_FULL => steps::synced(&beside(Path::new(path), "-wal")),
+            _ => steps::step(),
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a library that loses data, whatever the program was linked with.
@@ -148,8 +172,9 @@ pub(super) fn open(path: &Path) -> rusqlite::Result<Connection> {
 pub(super) fn prepare(connection: Connection) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     keep_log(&connection, true)?;
+    let synchronous = if has_planted(Planted::TransactionNotSynced) { "NORMAL" } else { "FULL" };
     connection.execute_batch(&format!(
-        "PRAGMA synchronous = FULL;
+        "PRAGMA synchronous = {synchronous};
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA journal_size_limit = {LOG_KEPT_BYTES};
          PRAGMA cache_size = {PAGE_CACHE_KIB};"

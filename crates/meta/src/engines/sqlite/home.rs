@@ -12,13 +12,15 @@ use super::witness::{Identity, Reach, Testimony, Verdict, judge};
 use super::{Failure, changes, file, intents};
 use crate::owner::{companion, open_companion};
 use crate::types::Access;
-use parking_lot::Mutex;
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use weft_env::planted::{Planted, has_planted};
+use weft_env::steps;
+use weft_env::sync::Mutex;
 
 /// The row of the table `state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +137,7 @@ impl Home {
         // Others commit, too: what one of them makes durable between two looks must not seem to be lost.
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let entered = home.enter_alone(connection, access);
-        connection.execute_batch(if entered.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+        end(connection, matches!(entered, Ok(Some(_))))?;
         if let Some(before) = entered? {
             checkpoint(connection)?;
             home.note(before);
@@ -146,7 +148,10 @@ impl Home {
     /// In a transaction; what the store was before, if that changed.
     fn enter_alone(&mut self, connection: &Connection, access: Access) -> Result<Option<State>, Failure> {
         let found = State::read(connection)?;
-        let (witness, unfiled) = enter(&self.path, found)?;
+        let (witness, mut unfiled) = enter(&self.path, found)?;
+        if has_planted(Planted::RecordsNotFiled) {
+            unfiled.clear();
+        }
         self.witness = Some(Arc::new(witness));
         let reopens = found.is_clean && access == Access::Owner;
         if unfiled.is_empty() && !reopens {
@@ -164,7 +169,7 @@ impl Home {
     pub fn leave(&self, connection: &Connection, is_last: impl FnOnce() -> bool) -> Result<(), Failure> {
         connection.execute_batch("BEGIN IMMEDIATE")?;
         let left = if is_last() { self.leave_alone(connection) } else { Ok(None) };
-        connection.execute_batch(if matches!(left, Ok(Some(_))) { "COMMIT" } else { "ROLLBACK" })?;
+        end(connection, matches!(left, Ok(Some(_))))?;
         if let Some(before) = left? {
             checkpoint(connection)?;
             self.note(before);
@@ -220,6 +225,13 @@ impl Home {
         }
     }
 }
+
+/// Ends a transaction: keeps what it has written, or there is nothing to keep.
+fn end(connection: &Connection, is_kept: bool) -> rusqlite::Result<()> {
+    connection.execute_batch(if is_kept { "COMMIT" } else { "ROLLBACK" })?;
+    if is_kept { file::note_committed(connection) } else { Ok(()) }
+}
+
 /// May the store be written? Then its witness is there, durably, before anything is. Answers the records of the intent log that the
 /// file lacks as well. In a transaction.
 fn enter(path: &Path, state: State) -> Result<(Witness, Vec<Record>), Failure> {
@@ -239,8 +251,11 @@ fn enter(path: &Path, state: State) -> Result<(Witness, Vec<Record>), Failure> {
     let unfiled = unfiled.unwrap_or_default();
     let intents = unfiled.last().map_or(state.intents, |last| last.number);
     let known = Testimony { identity, commits: state.commits, intents };
-    if verdict == Verdict::Whole {
+    // One who was killed may have left it there, and what it is to say, before either was durable.
+    if state.is_clean {
+        file::sync_log(path).map_err(io)?;
         let renewed = known.write(&file).and_then(|()| file.sync_all());
+        let renewed = renewed.map(|()| steps::synced(&companion(path)));
         renewed.and_then(|()| file::sync_folder(path)).map_err(io)?;
     }
     Ok((Witness { path: path.to_path_buf(), file, known: Mutex::new(known) }, unfiled))

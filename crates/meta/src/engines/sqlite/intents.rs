@@ -25,6 +25,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use weft_env::planted::{Planted, has_planted};
+use weft_env::steps;
 
 /// What the log's name adds to that of the metadata.
 const INTENTS: &str = "-intents";
@@ -137,8 +139,9 @@ pub(super) fn header(id: u64) -> Vec<u8> {
 
 /// Where a half begins and ends.
 pub(super) fn bounds(half: usize) -> (u64, u64) {
-    let begin = HEADER_BYTES + half as u64 * HALF_BYTES;
-    (begin, begin + HALF_BYTES)
+    let half_bytes = steps::bound(HALF_BYTES);
+    let begin = HEADER_BYTES + half as u64 * half_bytes;
+    (begin, begin + half_bytes)
 }
 
 /// What a log has, as it is read.
@@ -234,6 +237,7 @@ pub(super) fn open_log(path: &Path) -> io::Result<File> {
 /// The log of a store's owner.
 pub(super) struct IntentLog {
     file: File,
+    path: PathBuf,
     id: u64,
     /// Of the last record.
     last: u64,
@@ -263,7 +267,9 @@ impl IntentLog {
     pub fn open(path: &Path, id: u64, filed: u64) -> io::Result<Self> {
         let file = open_log(path)?;
         // The process that filed the records may have been killed before it was durable that the file has them.
-        file::sync_log(path)?;
+        if !has_planted(Planted::LogCutEarly) {
+            file::sync_log(path)?;
+        }
         // What a power cut left behind a record that it took must not come to follow one with the same number.
         file.set_len(0)?;
         match fallocate(&file, FallocateFlags::empty(), 0, bounds(1).1) {
@@ -276,9 +282,21 @@ impl IntentLog {
         }
         file.write_all_at(&header(id), 0)?;
         file.sync_all()?;
+        let path_of_log = log_path(path);
+        steps::synced(&path_of_log);
         file::sync_folder(path)?;
         let (offset, _) = bounds(0);
-        Ok(Self { file, id, last: filed, half: 0, offset, last_in_other: filed, synced: filed, is_usable: true })
+        Ok(Self {
+            file,
+            path: path_of_log,
+            id,
+            last: filed,
+            half: 0,
+            offset,
+            last_in_other: filed,
+            synced: filed,
+            is_usable: true,
+        })
     }
 
     /// Writes a record. It is durable after the next [`Self::sync`].
@@ -294,7 +312,7 @@ impl IntentLog {
             return Err(Refused::NoRoom);
         }
         // A power cut may take what is not synced in any order, and between the halves that would be a gap.
-        if self.offset == begin && self.synced < self.last {
+        if self.offset == begin && self.synced < self.last && !has_planted(Planted::HalvesUnordered) {
             self.sync()?;
         }
         // Whatever becomes of it, its number is used.
@@ -306,7 +324,10 @@ impl IntentLog {
 
     /// All records are durable; answers the number of the last.
     pub fn sync(&mut self) -> Result<u64, Refused> {
-        self.file.sync_data().map_err(|error| self.give_up(error))?;
+        if !has_planted(Planted::RecordNotSynced) {
+            self.file.sync_data().map_err(|error| self.give_up(error))?;
+            steps::synced(&self.path);
+        }
         self.synced = self.last;
         Ok(self.last)
     }
@@ -337,7 +358,8 @@ impl IntentLog {
     /// there (`filed`). Answers the number of the last record.
     pub fn turn_over(&mut self, filed: u64) -> u64 {
         let (begin, _) = bounds(self.half);
-        if self.last_in_other <= filed && self.offset > begin {
+        let is_free = self.last_in_other <= filed || has_planted(Planted::HalfUsedEarly);
+        if is_free && self.offset > begin {
             self.last_in_other = self.last;
             self.half = 1 - self.half;
             self.offset = bounds(self.half).0;

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use weft_env::steps;
 
 /// Several times the log that pending changes make while room is short (`commit.rs`).
 const RESERVE_BYTES: u64 = 16 << 20;
@@ -58,7 +59,7 @@ impl Reserve {
 
     fn bytes(&self) -> io::Result<u64> {
         let disk = statvfs(&self.store)?;
-        Ok(RESERVE_BYTES.min(disk.f_blocks * disk.f_frsize / DISK_SHARE))
+        Ok(steps::bound(RESERVE_BYTES).min(disk.f_blocks * disk.f_frsize / DISK_SHARE))
     }
 
     /// Is there little room left?

@@ -10,7 +10,6 @@ use super::{Engine, Failure, State, Writing, changes};
 use crate::engines::memtable::{Changes, Shared};
 use crate::kv::{Batch, KvError};
 use crate::types::Access;
-use parking_lot::MutexGuard;
 use rusqlite::Connection;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -19,20 +18,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weft_env::Thread;
+use weft_env::planted::{Planted, has_planted};
+use weft_env::sync::MutexGuard;
+use weft_env::{Thread, steps};
 
 /// Pending changes are written at the latest after this: what a crash may take of work that nobody flushed.
 const WRITE_AFTER: Duration = Duration::from_millis(100);
 /// After a failure, when nobody asks for it.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Pending changes are written at once from here on: about 40 ms of SQLite's work, so that a flush never waits for much more.
-const WRITE_FROM_BYTES: usize = 4 << 20;
+const WRITE_FROM_BYTES: u64 = 4 << 20;
 /// The same where room is short.
-const WRITE_FROM_BYTES_SHORT: usize = 128 << 10;
+const WRITE_FROM_BYTES_SHORT: u64 = 128 << 10;
 
 impl State {
     pub(super) fn is_large(&self) -> bool {
-        self.memtable.bytes() >= if self.is_short { WRITE_FROM_BYTES_SHORT } else { WRITE_FROM_BYTES }
+        let from_bytes = if self.is_short { WRITE_FROM_BYTES_SHORT } else { WRITE_FROM_BYTES };
+        self.memtable.bytes() as u64 >= steps::bound(from_bytes)
     }
 }
 
@@ -195,7 +197,8 @@ impl Engine {
                 Due::At(when) => {
                     // After a failure the next look may come later than new changes may wait.
                     state.is_watched = state.failure.is_none();
-                    self.work.wait_for(&mut state, when.saturating_duration_since(self.env.clock.now()));
+                    let clock = &self.env.clock;
+                    self.work.wait_for(&mut state, when.saturating_duration_since(clock.now()), || clock.now());
                     state.is_watched = false;
                 }
                 Due::Later => self.work.wait(&mut state),
@@ -335,6 +338,11 @@ impl Turn<'_> {
                 let keys: BTreeSet<&[u8]> =
                     done.flat_map(|((_, batch), _)| batch.changed_keys()).map(Vec::as_slice).collect();
                 changes::note(&self.writer.connection, before.commits + 1, keys)?;
+                if has_planted(Planted::AnsweredEarly) {
+                    let tickets = through.iter().map(|(ticket, _)| *ticket);
+                    self.engine.state.lock().outcomes.extend(tickets.zip(outcomes.iter().cloned()));
+                    self.engine.done.notify_all();
+                }
                 Ok((outcomes, None))
             })
         })?;
@@ -356,7 +364,11 @@ impl Turn<'_> {
         let result = found.and_then(|before| {
             let (done, intents) = work(before)?;
             home.borrow().count(connection, before, intents)?;
+            if !steps::has_room() {
+                return Err(Failure::Full);
+            }
             run("COMMIT")?;
+            file::note_committed(connection)?;
             Ok((before, done))
         });
         // SQLite ends a transaction by itself after some failures. One that cannot be ended makes the next one fail, which
@@ -421,7 +433,7 @@ impl Engine {
     fn hold(&self) -> Through {
         let mut state = self.state.lock();
         let through = std::mem::take(&mut state.through);
-        for (_, batch) in &through {
+        for (_, batch) in through.iter().filter(|_| !has_planted(Planted::KeysNotHeld)) {
             state.held.extend(batch.keys().cloned());
         }
         through
@@ -433,7 +445,7 @@ impl Engine {
     fn freeze(&self, filed: u64) -> Pending<'_> {
         let mut log = self.log.as_ref().map(|logging| (logging.log.lock(), logging.witness.commits()));
         let mut state = self.state.lock();
-        if let Some((log, commits)) = log.as_mut().filter(|_| state.may_log()) {
+        if let Some((log, commits)) = log.as_mut().filter(|_| state.may_log() && !has_planted(Planted::FiledUnlogged)) {
             log.note_filed(filed);
             // Commits do not wait for most of it, ...
             let changes = std::mem::take(&mut state.unlogged);
@@ -451,13 +463,18 @@ impl Engine {
             }
         }
         state.waiting_since = None;
+        if has_planted(Planted::FiledEarly) {
+            state.filed = state.committed;
+        }
         let changes = state.memtable.freeze();
         let pending = Pending {
             changes,
             claims: state.claims.clone(),
             covers: state.committed,
             intents: log.as_mut().map(|(log, _)| log.turn_over(filed)),
-            held_log: log.map(|(log, _)| log).filter(|_| !state.unlogged.is_empty()),
+            held_log: log
+                .map(|(log, _)| log)
+                .filter(|_| !state.unlogged.is_empty() && !has_planted(Planted::FiledUnlogged)),
         };
         self.pin_views(state, Writing::Pending);
         pending
@@ -477,7 +494,9 @@ impl Engine {
         state.writing = what;
         let unpinned: Vec<_> = state.unpinned.values().cloned().collect();
         drop(state);
-        unpinned.iter().for_each(|pin| pin.begin(self));
+        if !has_planted(Planted::ViewNotPinned) {
+            unpinned.iter().for_each(|pin| pin.begin(self));
+        }
     }
 
     /// The file has the pending changes.
@@ -490,6 +509,9 @@ impl Engine {
         state.claims.drain(..pending.claims.len());
         state.failure = None;
         state.full = false;
+        if has_planted(Planted::FrozenForgottenEarly) {
+            state.memtable.forget_frozen();
+        }
         drop(state);
         self.done.notify_all();
         // Views of this epoch have these changes in their memtable or must not see them; those of the next find them here.

@@ -19,7 +19,7 @@ fn nothing_to_do_is_later() {
 fn pending_changes_wait_until_they_are_old_or_many_or_wanted() {
     let since = Instant::now();
     assert_eq!(due(&pending(1, since)), Due::At(since + WRITE_AFTER));
-    assert_eq!(due(&pending(WRITE_FROM_BYTES, since)), Due::Now);
+    assert_eq!(due(&pending(WRITE_FROM_BYTES as usize, since)), Due::Now);
     assert_eq!(due(&State { wanted: 1, ..pending(1, since) }), Due::Now);
     assert_eq!(due(&State { through: vec![(0, Batch::default())], ..State::default() }), Due::Now);
 }
@@ -28,7 +28,7 @@ fn pending_changes_wait_until_they_are_old_or_many_or_wanted() {
 fn a_failure_is_tried_again_after_a_while_or_when_wanted_and_a_stopped_engine_is_left_alone() {
     let since = Instant::now();
     let failed = |bytes| State { failure: Some(Failure::Full), ..pending(bytes, since) };
-    assert_eq!(due(&failed(WRITE_FROM_BYTES)), Due::At(since + Duration::from_secs(1)));
+    assert_eq!(due(&failed(WRITE_FROM_BYTES as usize)), Due::At(since + Duration::from_secs(1)));
     assert_eq!(due(&State { wanted: 1, ..failed(1) }), Due::Now);
     assert_eq!(due(&State { stopped: Some("why".into()), wanted: 1, ..failed(1) }), Due::Later);
 }
