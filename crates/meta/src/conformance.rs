@@ -444,6 +444,15 @@ fn directories(subject: &impl Subject) {
     kv.commit(remove(&key)).unwrap();
     let late = kv.commit(set_mode(made, 0o711));
     assert!(matches!(late, Err(KvError::Conflict)), "it is gone: {late:?}");
+
+    // A subdirectory came and went while the directory was removed, and an engine saw one of both before.
+    kv.commit(set(&key, &made.encode())).unwrap();
+    let removed = Attributes { nlink: 0, ..made };
+    let removal = Delta::Attributes { before: made, after: removed };
+    kv.commit(Batch { deltas: vec![(key.clone(), removal)], ..Batch::default() }).unwrap();
+    let gone = Delta::Names { changed: at(9), subdirectories: -1 };
+    kv.commit(Batch { deltas: vec![(key.clone(), gone)], ..Batch::default() }).unwrap();
+    assert_eq!((now().nlink, now().mtime), (0, at(9)));
 }
 
 /// Less than nothing is damage: the commit reports it, or the next read.

@@ -105,7 +105,8 @@ impl Delta {
             }
             Delta::Names { changed, subdirectories } => {
                 let mut directory = found()?;
-                if subdirectories != 0 {
+                // Of one that is removed nobody counts them: some may have come and gone while it was.
+                if subdirectories != 0 && directory.nlink > 0 {
                     let nlink = i64::from(directory.nlink) + subdirectories;
                     // Two are its own name and its `.`.
                     let nlink = u32::try_from(nlink).ok().filter(|nlink| *nlink >= 2);
