@@ -270,7 +270,6 @@ impl Gossip {
 
     fn heartbeat(&mut self, now_ms: u64) {
         self.heartbeat_due_ms = now_ms + self.heartbeat_ms();
-        self.own.started_ms = self.own.started_ms.max(self.foca.identity().started_ms);
         self.own.sequence += 1;
         if let Some(item) = self.own.encode() {
             ignore_refusal(self.foca.add_broadcast(&item));

@@ -32,7 +32,7 @@ const CALM_MS: u64 = 60_000;
 const AGREED_AFTER_MS: u64 = 90_000;
 /// From then on they must go on to agree.
 const AGREED_FOR_MS: u64 = 30_000;
-/// Members may know what another said so many heartbeats ago: some are lost, and rumours travel.
+/// What members know of another may be older by this number of heartbeats: some are lost, and rumours travel.
 const HEARTBEATS_BEHIND_MAX: u64 = 10;
 /// Packets that a member sends in a second, on the average of a history, for each other member and in any case.
 const PACKETS_A_SECOND_MAX: (u64, u64) = (2, 10);
@@ -46,6 +46,10 @@ pub struct Outcome {
     pub complaints: Vec<String>,
     /// Things that happened.
     pub steps: u64,
+    /// Packets that daemons sent.
+    pub packets: u64,
+    /// Daemons that were started.
+    pub starts: u64,
     /// Faults that struck.
     pub faults: u64,
     /// Of all that happened: two runs of one seed have the same.
@@ -106,7 +110,6 @@ struct World {
     latency_ms_max: u64,
     /// Since when the network is well.
     calm_since_ms: Option<u64>,
-    packets: u64,
     choices: ChaCha8Rng,
     outcome: Outcome,
     is_told: bool,
@@ -159,7 +162,6 @@ impl World {
             doubled_per_cent: 0,
             latency_ms_max: LATENCY_MS_MAX,
             calm_since_ms: Some(0),
-            packets: 0,
             choices,
             outcome: Outcome::default(),
             is_told,
@@ -229,13 +231,7 @@ impl World {
             }
             Event::Fault => self.strike(),
             Event::Start(host) => self.start(host),
-            Event::Continue(host) => {
-                if std::mem::take(&mut self.hosts[host].is_stopped) {
-                    self.hosts[host].struck_ms = self.now_ms;
-                    self.tell(|| format!("{host} goes on"));
-                    self.follow(host);
-                }
-            }
+            Event::Continue(host) => self.go_on(host),
             Event::Mend(from, to) => {
                 if self.cut.get(&(from, to)).is_some_and(|until_ms| *until_ms <= self.now_ms) {
                     self.cut.remove(&(from, to));
@@ -245,6 +241,20 @@ impl World {
             }
             Event::Calm => self.calm(),
         }
+    }
+
+    /// A process that was stopped does what became due meanwhile.
+    fn go_on(&mut self, number: usize) {
+        let host = &mut self.hosts[number];
+        if !std::mem::take(&mut host.is_stopped) {
+            return;
+        }
+        host.struck_ms = self.now_ms;
+        if let Some(daemon) = &mut host.daemon {
+            daemon.wake_at_ms = u64::MAX;
+        }
+        self.tell(|| format!("{number} goes on"));
+        self.follow(number);
     }
 
     fn calm(&mut self) {
@@ -270,6 +280,7 @@ impl World {
         let gossip = Gossip::new(facts, self.choices.random(), 0);
         host.daemon = Some(Daemon { gossip, began_ms: now_ms, join_at_ms: now_ms, wake_at_ms: u64::MAX });
         (host.is_stopped, host.struck_ms) = (false, now_ms);
+        self.outcome.starts += 1;
         let (address, ahead_ms) = (host.address.clone(), host.clock_ahead_ms);
         self.tell(|| format!("{number} starts at {address}, its clock {ahead_ms} ms ahead"));
         self.follow(number);
@@ -322,15 +333,12 @@ impl World {
         let Some(daemon) = &mut self.hosts[number].daemon else { return };
         let (outgoing, began_ms) = (daemon.gossip.take_outgoing(), daemon.began_ms);
         let due_ms = (began_ms + daemon.gossip.due_ms()).min(daemon.join_at_ms).max(self.now_ms);
-        let wakes = due_ms < daemon.wake_at_ms;
-        if wakes {
+        if due_ms < daemon.wake_at_ms {
             daemon.wake_at_ms = due_ms;
-        }
-        if wakes || daemon.wake_at_ms <= self.now_ms {
             self.schedule(due_ms, Event::Wake { host: number, began_ms });
         }
         for (to, bytes) in outgoing {
-            self.packets += 1;
+            self.outcome.packets += 1;
             let copies = if self.choices.random_range(0..100) < self.doubled_per_cent { 2 } else { 1 };
             for _ in 0..copies {
                 let is_lost = self.choices.random_range(0..100) < self.lost_per_cent;
@@ -416,7 +424,7 @@ impl World {
         self.cut.clear();
         self.calm();
         for number in 0..self.hosts.len() {
-            self.hosts[number].is_stopped = false;
+            self.go_on(number);
             self.hosts[number].struck_ms = self.now_ms;
             if number >= self.well_known && self.choices.random_bool(0.1) {
                 self.hosts[number].daemon = None;
@@ -424,7 +432,6 @@ impl World {
             } else {
                 self.start(number);
             }
-            self.follow(number);
         }
     }
 
@@ -497,8 +504,8 @@ impl World {
         let (each, base) = PACKETS_A_SECOND_MAX;
         let members = self.hosts.len() as u64;
         let most = members * (base + each * members) * self.now_ms / 1_000;
-        if self.packets > most {
-            self.complain(format!("{} packets were sent in {} s", self.packets, self.now_ms / 1_000));
+        if self.outcome.packets > most {
+            self.complain(format!("{} packets were sent in {} s", self.outcome.packets, self.now_ms / 1_000));
         }
     }
 }

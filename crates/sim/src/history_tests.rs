@@ -82,17 +82,17 @@ fn planted_late_are_found(first: usize) {
 }
 
 #[test]
-fn what_many_seeds_found_is_whole() {
+fn what_many_seeds_found_is_whole_in_the_first_third() {
     planted_late_are_found(0);
 }
 
 #[test]
-fn what_many_seeds_found_is_whole_too() {
+fn what_many_seeds_found_is_whole_in_the_second_third() {
     planted_late_are_found(1);
 }
 
 #[test]
-fn what_many_seeds_found_is_whole_as_well() {
+fn what_many_seeds_found_is_whole_in_the_last_third() {
     planted_late_are_found(2);
 }
 

@@ -16,7 +16,7 @@ use weft_sim::sqlite;
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 50;
 const CANARY_BATCH: u64 = 20;
-/// So many leave open files that a process may have.
+/// A process may have the open files that this number leaves.
 const ENGINE_BATCH: u64 = 200;
 /// This number of brief histories takes as long as a whole one.
 const BRIEF_FACTOR: u64 = 20;
@@ -51,6 +51,9 @@ enum Arguments {
         /// The seeds, as in 0..1000
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
     },
     /// Run histories of the SQLite engine alone: its threads in many orders, and crashes that take what was not synced
     Engine {
@@ -149,6 +152,9 @@ enum Arguments {
         /// Histories of the SQLite engine
         #[arg(long)]
         engine: bool,
+        /// Histories of daemons that gossip
+        #[arg(long)]
+        gossip: bool,
     },
 }
 
@@ -184,7 +190,9 @@ fn main() -> Result<()> {
             println!("{count} histories, {} failed", failed.len());
             if failed.is_empty() { Ok(()) } else { bail!("not as promised") }
         }
-        Arguments::Gossip { seeds } => run_gossip(seeds),
+        Arguments::Gossip { seeds, jobs } => {
+            run_many(seeds, ENGINE_BATCH, &["--gossip".into()], jobs, ["steps", "packets", "starts", "faults"])
+        }
         Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
@@ -244,13 +252,16 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine } => {
+        Arguments::Batch { seeds, faults, brief, engine, gossip } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
                 let (complaints, counts) = if engine {
                     let outcome = sqlite::history::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.commits, outcome.flushes, outcome.deaths])
+                } else if gossip {
+                    let outcome = weft_sim::gossip::run(seed, false);
+                    (outcome.complaints, [outcome.steps, outcome.packets, outcome.starts, outcome.faults])
                 } else {
                     let outcome = run(seed, &length(faults, brief), false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.fsyncs, outcome.faults])
@@ -264,23 +275,6 @@ fn main() -> Result<()> {
             Ok(())
         }
     }
-}
-
-fn run_gossip(seeds: Range<u64>) -> Result<()> {
-    let began = Instant::now();
-    let (count, mut failed, mut steps, mut faults) = (seeds.end.saturating_sub(seeds.start), 0, 0, 0);
-    for seed in seeds {
-        let outcome = weft_sim::gossip::run(seed, false);
-        if !outcome.complaints.is_empty() {
-            failed += 1;
-            println!("FAILED {seed}: {}", outcome.complaints.join("; "));
-        }
-        steps += outcome.steps;
-        faults += outcome.faults;
-    }
-    let a_second = count as f64 / began.elapsed().as_secs_f64();
-    println!("{count} histories, {a_second:.1} a second: {steps} steps, {faults} faults, {failed} failed");
-    if failed > 0 { bail!("{failed} histories failed: `weft-sim replay SEED --gossip` shows one") } else { Ok(()) }
 }
 
 fn whole(seed: u64, complaints: &[String]) -> Result<()> {

@@ -7,7 +7,6 @@
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use weft_env::{Rng, SeededRng};
@@ -112,15 +111,7 @@ impl Disk {
     }
 
     fn names_now(&self) -> io::Result<BTreeSet<String>> {
-        let mut names = BTreeSet::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            if entry.file_type()?.is_file() && name != OsStr::new(INDEX) {
-                names.insert(name.to_string_lossy().into_owned());
-            }
-        }
-        Ok(names)
+        Ok(files_in(&self.folder)?.into_iter().filter(|name| name != INDEX).collect())
     }
 
     fn files(&self) -> io::Result<Files> {
@@ -164,8 +155,8 @@ impl Disk {
             }
         }
         // What still has them open keeps them.
-        for name in now_names(&old_folder)? {
-            std::fs::remove_file(name)?;
+        for name in files_in(&old_folder)? {
+            std::fs::remove_file(old_folder.join(name))?;
         }
         Ok(())
     }
@@ -203,12 +194,12 @@ impl Disk {
     }
 }
 
-fn now_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
+fn files_in(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_file() {
-            names.push(entry.path());
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     Ok(names)

@@ -79,7 +79,7 @@ impl Told {
         }
     }
 
-    /// So many of the acknowledged ones are durable.
+    /// The first ones that were acknowledged are durable, up to this number.
     fn note_durable(&mut self, count: usize) {
         self.durable = self.durable.max(count);
     }
