@@ -6,8 +6,9 @@ use std::task::Poll;
 use std::time::Instant;
 use weft_env::Clock;
 
-/// A call, boxed so that unlike calls can wait together.
-pub(crate) type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A call, boxed so that unlike calls can wait together. What other crates await is one too: an `async fn` is compiled in each crate that
+/// awaits it, with all that it awaits in turn, and as that crate is optimised; a box is compiled here.
+pub type Call<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Calls under way, each with a tag that tells whose it is.
 pub(crate) struct InFlight<'a, G, T> {

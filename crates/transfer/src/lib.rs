@@ -46,6 +46,7 @@ pub use cache::BLOCK_BYTES;
 pub use disk_cache::{DiskCacheError, DiskRoom};
 pub use error::{Failures, ReadError, RebuildError, RecodeError, ShardFailure, SuspectKind, WriteError};
 pub use fleet::Fleet;
+pub use in_flight::Call;
 pub use openings::KnownOpenings;
 pub use read::{ReadPart, ReadReport, Suspect};
 pub use readahead::Readahead;

@@ -6,7 +6,7 @@
 //! after its own, or its own gone. So a look is two small requests a node, and only a node that lacks the latest opening is listed.
 
 use crate::bounded::within;
-use crate::in_flight::InFlight;
+use crate::in_flight::{Call, InFlight};
 use crate::transfer::Transfer;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,47 +56,57 @@ struct Found {
 impl Transfer {
     /// Asks all nodes, at once, whether they know a newer opening than the latest of the metadata. Those that do not answer soon
     /// count for nothing. Without a latest one every node is asked for all that it holds.
-    pub async fn look_for_openings(&self, latest: Option<Opening>) -> KnownOpenings {
-        let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
-        let nodes = self.inner.fleet.handles(self.inner.class);
-        let mut looks = InFlight::new();
-        for handle in nodes.values() {
-            looks.push(handle, Box::pin(look(&*handle.node, volume, latest, clock)));
-        }
-        let mut known = KnownOpenings::default();
-        while let Some((handle, found)) = looks.next().await {
-            match found {
-                Ok(Found { newer, held }) => {
-                    known.held.insert(handle.id, held);
-                    let newest = known.newer.map_or(0, |newer| newer.number);
-                    known.newer = newer.filter(|newer| newer.number > newest).or(known.newer);
-                }
-                Err(error) => tracing::debug!(node = handle.name, %error, "does not say which openings it knows"),
+    pub fn look_for_openings(&self, latest: Option<Opening>) -> Call<'_, KnownOpenings> {
+        Box::pin(async move {
+            let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
+            let nodes = self.inner.fleet.handles(self.inner.class);
+            let mut looks = InFlight::new();
+            for handle in nodes.values() {
+                looks.push(handle, Box::pin(look(&*handle.node, volume, latest, clock)));
             }
-        }
-        known
+            let mut known = KnownOpenings::default();
+            while let Some((handle, found)) = looks.next().await {
+                match found {
+                    Ok(Found { newer, held }) => {
+                        known.held.insert(handle.id, held);
+                        let newest = known.newer.map_or(0, |newer| newer.number);
+                        known.newer = newer.filter(|newer| newer.number > newest).or(known.newer);
+                    }
+                    Err(error) => tracing::debug!(node = handle.name, %error, "does not say which openings it knows"),
+                }
+            }
+            known
+        })
     }
 
     /// Lets those nodes know of an opening that answered, and forget older ones. The other's, if a node has another of its number. Nodes
     /// that do not take it are told in a later round.
-    pub async fn publish_opening(&self, opening: Opening, held: &BTreeMap<NodeId, BTreeSet<u32>>) -> Option<Opening> {
-        let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
-        let nodes = self.inner.fleet.handles(self.inner.class);
-        let mut tellings = InFlight::new();
-        for (id, held) in held.iter().filter(|(_, held)| !held.contains(&opening.number)) {
-            let Some(handle) = nodes.get(id) else { continue };
-            tellings
-                .push(handle, Box::pin(within(clock, PUBLISH_DEADLINE, tell(&*handle.node, volume, opening, held))));
-        }
-        let mut other = None;
-        while let Some((handle, told)) = tellings.next().await {
-            match told {
-                Ok(None) => {}
-                Ok(Some(found)) => other = Some(found),
-                Err(error) => tracing::debug!(node = handle.name, %error, "is not told of the opening yet"),
+    pub fn publish_opening<'a>(
+        &'a self,
+        opening: Opening,
+        held: &'a BTreeMap<NodeId, BTreeSet<u32>>,
+    ) -> Call<'a, Option<Opening>> {
+        Box::pin(async move {
+            let (volume, clock) = (self.inner.volume, self.inner.fleet.clock());
+            let nodes = self.inner.fleet.handles(self.inner.class);
+            let mut tellings = InFlight::new();
+            for (id, held) in held.iter().filter(|(_, held)| !held.contains(&opening.number)) {
+                let Some(handle) = nodes.get(id) else { continue };
+                tellings.push(
+                    handle,
+                    Box::pin(within(clock, PUBLISH_DEADLINE, tell(&*handle.node, volume, opening, held))),
+                );
             }
-        }
-        other
+            let mut other = None;
+            while let Some((handle, told)) = tellings.next().await {
+                match told {
+                    Ok(None) => {}
+                    Ok(Some(found)) => other = Some(found),
+                    Err(error) => tracing::debug!(node = handle.name, %error, "is not told of the opening yet"),
+                }
+            }
+            other
+        })
     }
 }
 

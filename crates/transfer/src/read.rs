@@ -17,6 +17,7 @@ mod through;
 use crate::arrived::Arrived;
 use crate::cache::{Block, Look, Promise};
 use crate::error::ReadError;
+use crate::in_flight::Call;
 use crate::read_plan::{ReadPlan, ShardOffers};
 use crate::salvage;
 use crate::scheduler::Plans;
@@ -59,38 +60,40 @@ impl Transfer {
     ///
     /// # Errors
     /// [`ReadError`]; what the parts' bytes are then means nothing.
-    pub async fn read_parts(&self, parts: Vec<ReadPart<'_>>) -> Result<Vec<ReadReport>, ReadError> {
-        let inner = &self.inner;
-        let mut reports = vec![ReadReport::default(); parts.len()];
-        let (mut absent, mut coming) = (Vec::new(), Vec::new());
-        for (index, part) in parts.into_iter().enumerate() {
-            locate::check(part.segment, part.record, &part.range, part.out.len())?;
-            if self.decodes(part.record) {
-                self.prefetch(part.segment, &Arc::new(part.record.clone()), part.range.clone());
-            }
-            let mut rest = part;
-            while !rest.range.is_empty() {
-                let (range, look) = inner.cache.look(rest.segment, rest.range.clone());
-                let (piece, after) = rest.split_at(range.end);
-                rest = after;
-                match look {
-                    Look::Kept(block) => piece.copy(&block, &mut reports[index]),
-                    Look::Coming(promised) => coming.push((index, piece, promised)),
-                    Look::Absent => absent.push((index, piece)),
+    pub fn read_parts<'a>(&'a self, parts: Vec<ReadPart<'a>>) -> Call<'a, Result<Vec<ReadReport>, ReadError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let mut reports = vec![ReadReport::default(); parts.len()];
+            let (mut absent, mut coming) = (Vec::new(), Vec::new());
+            for (index, part) in parts.into_iter().enumerate() {
+                locate::check(part.segment, part.record, &part.range, part.out.len())?;
+                if self.decodes(part.record) {
+                    self.prefetch(part.segment, &Arc::new(part.record.clone()), part.range.clone());
+                }
+                let mut rest = part;
+                while !rest.range.is_empty() {
+                    let (range, look) = inner.cache.look(rest.segment, rest.range.clone());
+                    let (piece, after) = rest.split_at(range.end);
+                    rest = after;
+                    match look {
+                        Look::Kept(block) => piece.copy(&block, &mut reports[index]),
+                        Look::Coming(promised) => coming.push((index, piece, promised)),
+                        Look::Absent => absent.push((index, piece)),
+                    }
                 }
             }
-        }
-        inner.fetch_into(absent, &mut reports).await?;
-        // Meanwhile these have come, most likely; what has not is read like the others.
-        let mut absent = Vec::new();
-        for (index, piece, promised) in coming {
-            match inner.cache.wait(promised, piece.segment, piece.range.clone()).await {
-                Some(block) => piece.copy(&block, &mut reports[index]),
-                None => absent.push((index, piece)),
+            inner.fetch_into(absent, &mut reports).await?;
+            // Meanwhile these have come, most likely; what has not is read like the others.
+            let mut absent = Vec::new();
+            for (index, piece, promised) in coming {
+                match inner.cache.wait(promised, piece.segment, piece.range.clone()).await {
+                    Some(block) => piece.copy(&block, &mut reports[index]),
+                    None => absent.push((index, piece)),
+                }
             }
-        }
-        inner.fetch_into(absent, &mut reports).await?;
-        Ok(reports)
+            inner.fetch_into(absent, &mut reports).await?;
+            Ok(reports)
+        })
     }
 
     /// Reads like [`Self::read`], and gives the bytes. Fast where the range lies within one block that was prefetched: the

@@ -14,6 +14,7 @@ pub(crate) mod job;
 
 use crate::arrived::Arrived;
 use crate::error::{ReadError, RebuildError};
+use crate::in_flight::Call;
 use crate::read::decode;
 use crate::read::fetch::{Download, Sources};
 use crate::read::held::Held;
@@ -63,52 +64,54 @@ impl Transfer {
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.
-    pub async fn rebuild(
-        &self,
+    pub fn rebuild<'a>(
+        &'a self,
         segment: SegmentId,
-        record: &SegmentRecord,
-        lost: &[ShardIndex],
-    ) -> Result<Rebuilt, RebuildError> {
-        self.rebuild_elsewhere(segment, record, lost, BTreeSet::new()).await
+        record: &'a SegmentRecord,
+        lost: &'a [ShardIndex],
+    ) -> Call<'a, Result<Rebuilt, RebuildError>> {
+        self.rebuild_elsewhere(segment, record, lost, BTreeSet::new())
     }
 
     /// As [`Self::rebuild`], on other nodes than those `avoided`.
-    async fn rebuild_elsewhere(
-        &self,
+    fn rebuild_elsewhere<'a>(
+        &'a self,
         segment: SegmentId,
-        record: &SegmentRecord,
-        lost: &[ShardIndex],
+        record: &'a SegmentRecord,
+        lost: &'a [ShardIndex],
         avoided: BTreeSet<NodeId>,
-    ) -> Result<Rebuilt, RebuildError> {
-        let job = job(&self.inner, segment, record, lost)?;
-        let payload_bytes = job.geometry.payload_bytes();
-        let window_bytes = self.inner.settings.profile.window_bytes.max(BATCH_DATA_BYTES);
-        let batch_bytes = window_bytes.min(job.geometry.data_bytes) * 2;
-        let written_bytes = object_bytes(payload_bytes) * job.lost.len() as u64;
-        let _admitted = self.inner.admit(record.nodes(), written_bytes + batch_bytes, written_bytes).await;
-        let mut effort = chained::attempt(&self.inner, &job).await?;
-        if effort.objects.is_none() {
-            effort = combined::attempt(&self.inner, &job, effort).await?;
-        }
-        let objects = match effort.objects.take() {
-            Some(objects) => objects,
-            None => {
-                let objects = match recompute_plainly(&self.inner, &job, &mut effort).await {
-                    Err(RebuildError::Read(ReadError::Unrecoverable { failures, .. })) => {
-                        piece_together(&self.inner, &job, &failures, &mut effort).await?
-                    }
-                    outcome => outcome?,
-                };
-                effort.suspects.extend(combined::faulty_helpers(&self.inner, &job, &effort.mismatched).await);
-                if let Some(mismatched) = effort.mismatched_sum.take() {
-                    effort.suspects.extend(chained::faulty_helper(&self.inner, &job, &mismatched, &objects).await);
-                }
-                objects
+    ) -> Call<'a, Result<Rebuilt, RebuildError>> {
+        Box::pin(async move {
+            let job = job(&self.inner, segment, record, lost)?;
+            let payload_bytes = job.geometry.payload_bytes();
+            let window_bytes = self.inner.settings.profile.window_bytes.max(BATCH_DATA_BYTES);
+            let batch_bytes = window_bytes.min(job.geometry.data_bytes) * 2;
+            let written_bytes = object_bytes(payload_bytes) * job.lost.len() as u64;
+            let _admitted = self.inner.admit(record.nodes(), written_bytes + batch_bytes, written_bytes).await;
+            let mut effort = chained::attempt(&self.inner, &job).await?;
+            if effort.objects.is_none() {
+                effort = combined::attempt(&self.inner, &job, effort).await?;
             }
-        };
-        self.inner.charge(effort.bytes_received);
-        let stored = put_all(&self.inner, &job, &objects, avoided).await?;
-        Ok(finish(&job, effort, &objects, stored))
+            let objects = match effort.objects.take() {
+                Some(objects) => objects,
+                None => {
+                    let objects = match recompute_plainly(&self.inner, &job, &mut effort).await {
+                        Err(RebuildError::Read(ReadError::Unrecoverable { failures, .. })) => {
+                            piece_together(&self.inner, &job, &failures, &mut effort).await?
+                        }
+                        outcome => outcome?,
+                    };
+                    effort.suspects.extend(combined::faulty_helpers(&self.inner, &job, &effort.mismatched).await);
+                    if let Some(mismatched) = effort.mismatched_sum.take() {
+                        effort.suspects.extend(chained::faulty_helper(&self.inner, &job, &mismatched, &objects).await);
+                    }
+                    objects
+                }
+            };
+            self.inner.charge(effort.bytes_received);
+            let stored = put_all(&self.inner, &job, &objects, avoided).await?;
+            Ok(finish(&job, effort, &objects, stored))
+        })
     }
 }
 

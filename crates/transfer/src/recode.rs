@@ -17,6 +17,7 @@ pub use choose::MergeCandidates;
 
 use crate::algebra::Algebra;
 use crate::error::RecodeError;
+use crate::in_flight::Call;
 use crate::remove::withdraw;
 use crate::transfer::Transfer;
 use crate::verify::ShardHealth;
@@ -70,32 +71,34 @@ impl Transfer {
     ///
     /// # Errors
     /// [`RecodeError`]; the segment is as it was, and what was stored is removed as far as nodes answer.
-    pub async fn recode(
-        &self,
+    pub fn recode<'a>(
+        &'a self,
         segment: SegmentId,
-        record: &SegmentRecord,
-        code: &str,
-        previous: Option<&SegmentRecord>,
-    ) -> Result<Recoded, RecodeError> {
-        let mut begun = begun(&self.inner.algebra, segment, record, code, previous)?;
-        if has_planted(Planted::GenerationsMixed) {
-            begun.shards.iter_mut().zip(&record.shards).for_each(|(new, old)| *new = old.clone());
-        }
-        let bytes_verified = match has_planted(Planted::GenerationsMixed) {
-            true => 0,
-            false => self.keep_sound(segment, &mut begun).await,
-        };
-        let recoded = match self.complete(segment, &begun).await {
-            Some(recoded) => recoded,
-            None => self.rewrite(segment, record, code).await?,
-        };
-        let mut recoded = self.proven(segment, recoded, &begun).await?;
-        recoded.bytes_verified += bytes_verified;
-        if recoded.reused_count > 0 {
-            let shard_bytes = recoded.record.shard_bytes();
-            recoded.count_saved(record.geometry.data_bytes + shard_bytes * recoded.record.shards.len() as u64);
-        }
-        Ok(recoded)
+        record: &'a SegmentRecord,
+        code: &'a str,
+        previous: Option<&'a SegmentRecord>,
+    ) -> Call<'a, Result<Recoded, RecodeError>> {
+        Box::pin(async move {
+            let mut begun = begun(&self.inner.algebra, segment, record, code, previous)?;
+            if has_planted(Planted::GenerationsMixed) {
+                begun.shards.iter_mut().zip(&record.shards).for_each(|(new, old)| *new = old.clone());
+            }
+            let bytes_verified = match has_planted(Planted::GenerationsMixed) {
+                true => 0,
+                false => self.keep_sound(segment, &mut begun).await,
+            };
+            let recoded = match self.complete(segment, &begun).await {
+                Some(recoded) => recoded,
+                None => self.rewrite(segment, record, code).await?,
+            };
+            let mut recoded = self.proven(segment, recoded, &begun).await?;
+            recoded.bytes_verified += bytes_verified;
+            if recoded.reused_count > 0 {
+                let shard_bytes = recoded.record.shard_bytes();
+                recoded.count_saved(record.geometry.data_bytes + shard_bytes * recoded.record.shards.len() as u64);
+            }
+            Ok(recoded)
+        })
     }
 
     /// Takes what is not as it should be out of a record; how many bytes were read to find out.

@@ -1,6 +1,6 @@
 //! Removing shards that [`weft_format::removal`] has decided on.
 
-use crate::in_flight::InFlight;
+use crate::in_flight::{Call, InFlight};
 use crate::suspect::{ShardFailure, SuspectKind};
 use crate::transfer::{Inner, Transfer};
 use weft_format::records::SegmentRecord;
@@ -27,24 +27,26 @@ impl Transfer {
     }
 
     /// Removes shards, all at once.
-    pub async fn remove(&self, shards: Vec<Removable>) -> Removal {
-        let mut removals = InFlight::new();
-        for shard in shards {
-            removals.push(shard, Box::pin(self.remove_shard(shard)));
-        }
-        let mut removal = Removal::default();
-        while let Some((shard, outcome)) = removals.next().await {
-            let Item::Shard(node, key) = shard.item() else { continue };
-            match outcome {
-                Ok(()) => removal.gone += 1,
-                Err(error) => match ShardFailure::of_call(key.index.as_usize(), node, error) {
-                    ShardFailure { kind: SuspectKind::NotFound, .. } => removal.gone += 1,
-                    failure => removal.unknown.push(failure),
-                },
+    pub fn remove(&self, shards: Vec<Removable>) -> Call<'_, Removal> {
+        Box::pin(async move {
+            let mut removals = InFlight::new();
+            for shard in shards {
+                removals.push(shard, Box::pin(self.remove_shard(shard)));
             }
-        }
-        removal.unknown.sort_by_key(|failure| failure.index);
-        removal
+            let mut removal = Removal::default();
+            while let Some((shard, outcome)) = removals.next().await {
+                let Item::Shard(node, key) = shard.item() else { continue };
+                match outcome {
+                    Ok(()) => removal.gone += 1,
+                    Err(error) => match ShardFailure::of_call(key.index.as_usize(), node, error) {
+                        ShardFailure { kind: SuspectKind::NotFound, .. } => removal.gone += 1,
+                        failure => removal.unknown.push(failure),
+                    },
+                }
+            }
+            removal.unknown.sort_by_key(|failure| failure.index);
+            removal
+        })
     }
 
     /// Removes the shards of a record that this engine stored in vain: nobody else has these names. What nodes do not remove is left to

@@ -6,7 +6,7 @@
 
 use crate::bounded::within;
 use crate::error::WriteError;
-use crate::in_flight::InFlight;
+use crate::in_flight::{Call, InFlight};
 use crate::transfer::Transfer;
 use crate::write::WriteRequest;
 use bytes::Bytes;
@@ -51,50 +51,52 @@ pub struct FoundReplicas {
 
 impl Transfer {
     /// Lists all nodes, and reads the header of each piece that is not among `known`.
-    pub async fn find_replicas(&self, known: &BTreeMap<SegmentId, ReplicaHeader>) -> FoundReplicas {
-        let clock = self.inner.fleet.clock();
-        let nodes = self.inner.fleet.handles(self.inner.class);
-        let mut lists = InFlight::new();
-        for handle in nodes.values() {
-            lists.push(handle.id, Box::pin(within(clock, LIST_DEADLINE, list(&*handle.node))));
-        }
-        let mut found = FoundReplicas::default();
-        let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
-        while let Some((node, listed)) = lists.next().await {
-            match listed {
-                Ok(keys) => {
-                    found.listed.insert(node);
-                    keys.into_iter().for_each(|key| copies.entry(key.segment).or_default().push((node, key)));
-                }
-                Err(error) => {
-                    found.silent.insert(node, error.to_string());
-                }
+    pub fn find_replicas<'a>(&'a self, known: &'a BTreeMap<SegmentId, ReplicaHeader>) -> Call<'a, FoundReplicas> {
+        Box::pin(async move {
+            let clock = self.inner.fleet.clock();
+            let nodes = self.inner.fleet.handles(self.inner.class);
+            let mut lists = InFlight::new();
+            for handle in nodes.values() {
+                lists.push(handle.id, Box::pin(within(clock, LIST_DEADLINE, list(&*handle.node))));
             }
-        }
-        let mut left = copies.into_iter();
-        loop {
-            let mut reads = InFlight::new();
-            for (segment, copies) in left.by_ref().take(READS) {
-                let known = known.get(&segment).copied();
-                reads.push(
-                    (segment, copies.clone()),
-                    Box::pin(async move {
-                        match known {
-                            Some(header) => Some(header),
-                            None => self.read_header(&copies).await,
-                        }
-                    }),
-                );
-            }
-            if reads.is_empty() {
-                return found;
-            }
-            while let Some(((segment, copies), header)) = reads.next().await {
-                if let Some(header) = header {
-                    found.pieces.insert(segment, FoundReplica { header, copies });
+            let mut found = FoundReplicas::default();
+            let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
+            while let Some((node, listed)) = lists.next().await {
+                match listed {
+                    Ok(keys) => {
+                        found.listed.insert(node);
+                        keys.into_iter().for_each(|key| copies.entry(key.segment).or_default().push((node, key)));
+                    }
+                    Err(error) => {
+                        found.silent.insert(node, error.to_string());
+                    }
                 }
             }
-        }
+            let mut left = copies.into_iter();
+            loop {
+                let mut reads = InFlight::new();
+                for (segment, copies) in left.by_ref().take(READS) {
+                    let known = known.get(&segment).copied();
+                    reads.push(
+                        (segment, copies.clone()),
+                        Box::pin(async move {
+                            match known {
+                                Some(header) => Some(header),
+                                None => self.read_header(&copies).await,
+                            }
+                        }),
+                    );
+                }
+                if reads.is_empty() {
+                    return found;
+                }
+                while let Some(((segment, copies), header)) = reads.next().await {
+                    if let Some(header) = header {
+                        found.pieces.insert(segment, FoundReplica { header, copies });
+                    }
+                }
+            }
+        })
     }
 
     /// Of the first copy that has one.

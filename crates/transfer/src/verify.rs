@@ -1,6 +1,6 @@
 //! Is every shard of a segment where it should be, and sound?
 
-use crate::in_flight::InFlight;
+use crate::in_flight::{Call, InFlight};
 use crate::salvage;
 use crate::soundness::{check_frames, merged, unsound};
 use crate::suspect::SuspectKind;
@@ -63,31 +63,39 @@ impl Transfer {
     }
 
     /// Reads every shard whole and checks header, frames and digest.
-    pub async fn verify(&self, segment: SegmentId, record: &SegmentRecord) -> SegmentHealth {
-        self.each_shard(segment, record, Depth::Whole).await
+    pub fn verify<'a>(&'a self, segment: SegmentId, record: &'a SegmentRecord) -> Call<'a, SegmentHealth> {
+        self.each_shard(segment, record, Depth::Whole)
     }
 
     /// Asks every node for its shard's length; reads nothing.
-    pub async fn census(&self, segment: SegmentId, record: &SegmentRecord) -> SegmentHealth {
-        self.each_shard(segment, record, Depth::Length).await
+    pub fn census<'a>(&'a self, segment: SegmentId, record: &'a SegmentRecord) -> Call<'a, SegmentHealth> {
+        self.each_shard(segment, record, Depth::Length)
     }
 
-    async fn each_shard(&self, segment: SegmentId, record: &SegmentRecord, depth: Depth) -> SegmentHealth {
-        let mut health = SegmentHealth { shards: vec![ShardHealth::Missing; record.shards.len()], bytes_verified: 0 };
-        if let Err(error) = record.geometry.validate() {
-            let damage = Damage::whole(format!("the record is not usable: {error}"));
-            health.shards.fill(ShardHealth::Damaged(damage));
-            return health;
-        }
-        let mut checks = InFlight::new();
-        for (index, key, location) in record.located(segment) {
-            checks.push(index.as_usize(), Box::pin(check_shard(&self.inner, record, location, key, depth)));
-        }
-        while let Some((index, (shard, bytes))) = checks.next().await {
-            health.shards[index] = shard;
-            health.bytes_verified += bytes;
-        }
-        health
+    fn each_shard<'a>(
+        &'a self,
+        segment: SegmentId,
+        record: &'a SegmentRecord,
+        depth: Depth,
+    ) -> Call<'a, SegmentHealth> {
+        Box::pin(async move {
+            let mut health =
+                SegmentHealth { shards: vec![ShardHealth::Missing; record.shards.len()], bytes_verified: 0 };
+            if let Err(error) = record.geometry.validate() {
+                let damage = Damage::whole(format!("the record is not usable: {error}"));
+                health.shards.fill(ShardHealth::Damaged(damage));
+                return health;
+            }
+            let mut checks = InFlight::new();
+            for (index, key, location) in record.located(segment) {
+                checks.push(index.as_usize(), Box::pin(check_shard(&self.inner, record, location, key, depth)));
+            }
+            while let Some((index, (shard, bytes))) = checks.next().await {
+                health.shards[index] = shard;
+                health.bytes_verified += bytes;
+            }
+            health
+        })
     }
 }
 

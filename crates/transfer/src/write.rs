@@ -9,6 +9,7 @@ pub(crate) mod receipt;
 pub(crate) mod split;
 
 use crate::error::WriteError;
+use crate::in_flight::Call;
 use crate::transfer::Transfer;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -59,16 +60,18 @@ impl Transfer {
     ///
     /// # Errors
     /// [`WriteError`]; nothing is visible then, and what was put is removed as far as nodes answer.
-    pub async fn write(&self, request: WriteRequest) -> Result<Receipt, WriteError> {
-        let inner = &self.inner;
-        let split = Arc::new(split::split(&inner.algebra, request)?);
-        let bytes = split.object_bytes() * split.code.shape().n as u64;
-        // It may go anywhere.
-        let nodes = inner.fleet.handles(inner.class);
-        let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
-        let encoded = encode::encode(inner, &split).await?;
-        let placement = place::place_now(inner, &split).await?;
-        let stored = put::put(inner, &split, &encoded, placement).await?;
-        Ok(receipt::receipt(&split, &encoded, stored))
+    pub fn write(&self, request: WriteRequest) -> Call<'_, Result<Receipt, WriteError>> {
+        Box::pin(async move {
+            let inner = &self.inner;
+            let split = Arc::new(split::split(&inner.algebra, request)?);
+            let bytes = split.object_bytes() * split.code.shape().n as u64;
+            // It may go anywhere.
+            let nodes = inner.fleet.handles(inner.class);
+            let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
+            let encoded = encode::encode(inner, &split).await?;
+            let placement = place::place_now(inner, &split).await?;
+            let stored = put::put(inner, &split, &encoded, placement).await?;
+            Ok(receipt::receipt(&split, &encoded, stored))
+        })
     }
 }

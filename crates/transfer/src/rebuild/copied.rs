@@ -5,6 +5,7 @@ use super::attempt::Attempt;
 use super::job::{Job, compare, job, new_shards};
 use super::{Rebuilt, finish, put_all};
 use crate::error::RebuildError;
+use crate::in_flight::Call;
 use crate::transfer::{Inner, Transfer};
 use crate::verify::{ShardHealth, check_object};
 use crate::write::encode::Object;
@@ -20,37 +21,39 @@ impl Transfer {
     ///
     /// # Errors
     /// [`RebuildError`]; the segment is as it was.
-    pub async fn relocate(
-        &self,
+    pub fn relocate<'a>(
+        &'a self,
         segment: SegmentId,
-        record: &SegmentRecord,
+        record: &'a SegmentRecord,
         shard: ShardIndex,
         to: Option<NodeId>,
-    ) -> Result<Rebuilt, RebuildError> {
-        let job = job(&self.inner, segment, record, &[shard])?;
-        let Some(location) = &record.shards[shard.as_usize()] else {
-            return self.rebuild(segment, record, &[shard]).await;
-        };
-        let stored_bytes = object_bytes(job.geometry.payload_bytes());
-        let admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
-        let Some(object) = copy(&self.inner, &job, shard, location).await? else {
-            drop(admitted);
-            return self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await;
-        };
-        let effort = Attempt {
-            bytes_read: stored_bytes,
-            bytes_read_by_nodes: stored_bytes,
-            bytes_received: stored_bytes,
-            ..Attempt::default()
-        };
-        self.inner.charge(effort.bytes_received);
-        let objects = [object];
-        let avoided = match to {
-            None => [location.node].into(),
-            Some(to) => self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect(),
-        };
-        let stored = put_all(&self.inner, &job, &objects, avoided).await?;
-        Ok(finish(&job, effort, &objects, stored))
+    ) -> Call<'a, Result<Rebuilt, RebuildError>> {
+        Box::pin(async move {
+            let job = job(&self.inner, segment, record, &[shard])?;
+            let Some(location) = &record.shards[shard.as_usize()] else {
+                return self.rebuild(segment, record, &[shard]).await;
+            };
+            let stored_bytes = object_bytes(job.geometry.payload_bytes());
+            let admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
+            let Some(object) = copy(&self.inner, &job, shard, location).await? else {
+                drop(admitted);
+                return self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await;
+            };
+            let effort = Attempt {
+                bytes_read: stored_bytes,
+                bytes_read_by_nodes: stored_bytes,
+                bytes_received: stored_bytes,
+                ..Attempt::default()
+            };
+            self.inner.charge(effort.bytes_received);
+            let objects = [object];
+            let avoided = match to {
+                None => [location.node].into(),
+                Some(to) => self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect(),
+            };
+            let stored = put_all(&self.inner, &job, &objects, avoided).await?;
+            Ok(finish(&job, effort, &objects, stored))
+        })
     }
 }
 

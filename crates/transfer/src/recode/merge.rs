@@ -9,6 +9,7 @@
 use super::choose::{Kept, MergeCandidates, domain_of, fit, kept};
 use super::{Recoded, plain_bytes};
 use crate::error::RecodeError;
+use crate::in_flight::Call;
 use crate::transfer::Transfer;
 use weft_format::records::{Origin, SegmentRecord, ShardLocation};
 use weft_format::{SegmentId, ShardIndex};
@@ -24,33 +25,36 @@ impl Transfer {
     ///
     /// # Errors
     /// [`RecodeError`]; the segments are as they were, and what was stored is removed as far as nodes answer.
-    pub async fn merge(
-        &self,
+    pub fn merge<'a>(
+        &'a self,
         segment: SegmentId,
-        sources: &[(SegmentId, SegmentRecord)],
-        code: &str,
-    ) -> Result<Recoded, RecodeError> {
-        let unfit = || RecodeError::Unfit { segment, source_count: sources.len(), code: code.into() };
-        let (_, first) = sources.first().ok_or_else(unfit)?;
-        let (view, now_ms) = (self.inner.fleet.view(), self.inner.fleet.now_ms());
-        let fit = fit(&self.inner.algebra, &view, first, code).filter(|fit| fit.source_count == sources.len());
-        let is_alike = |record: &SegmentRecord| (&record.code, record.geometry) == (&first.code, first.geometry);
-        let records: Vec<&SegmentRecord> = sources.iter().map(|(_, record)| record).collect();
-        let fit = fit.filter(|_| records.iter().all(|record| is_alike(record))).ok_or_else(unfit)?;
-        let kept = kept(&fit, &records, domain_of(&view, now_ms)).ok_or_else(unfit)?;
-        let mut begun = begun(sources, &kept, code);
-        let bytes_verified = self.keep_sound(segment, &mut begun).await;
-        if let Some(index) = (0..kept.len()).find(|index| kept[*index].is_some() && begun.shards[*index].is_none()) {
-            return Err(RecodeError::Unsound { segment, index: ShardIndex(index as u16) });
-        }
-        let missing_count = kept.iter().filter(|kept| kept.is_none()).count();
-        let recoded = self.complete(segment, &begun).await;
-        let recoded = recoded.ok_or(RecodeError::Short { segment, missing_count })?;
-        let mut recoded = self.proven(segment, recoded, &begun).await?;
-        recoded.bytes_verified += bytes_verified;
-        let of_one = plain_bytes(&self.inner.algebra, segment, code, first.geometry.data_bytes)?;
-        recoded.count_saved(of_one * sources.len() as u64);
-        Ok(recoded)
+        sources: &'a [(SegmentId, SegmentRecord)],
+        code: &'a str,
+    ) -> Call<'a, Result<Recoded, RecodeError>> {
+        Box::pin(async move {
+            let unfit = || RecodeError::Unfit { segment, source_count: sources.len(), code: code.into() };
+            let (_, first) = sources.first().ok_or_else(unfit)?;
+            let (view, now_ms) = (self.inner.fleet.view(), self.inner.fleet.now_ms());
+            let fit = fit(&self.inner.algebra, &view, first, code).filter(|fit| fit.source_count == sources.len());
+            let is_alike = |record: &SegmentRecord| (&record.code, record.geometry) == (&first.code, first.geometry);
+            let records: Vec<&SegmentRecord> = sources.iter().map(|(_, record)| record).collect();
+            let fit = fit.filter(|_| records.iter().all(|record| is_alike(record))).ok_or_else(unfit)?;
+            let kept = kept(&fit, &records, domain_of(&view, now_ms)).ok_or_else(unfit)?;
+            let mut begun = begun(sources, &kept, code);
+            let bytes_verified = self.keep_sound(segment, &mut begun).await;
+            if let Some(index) = (0..kept.len()).find(|index| kept[*index].is_some() && begun.shards[*index].is_none())
+            {
+                return Err(RecodeError::Unsound { segment, index: ShardIndex(index as u16) });
+            }
+            let missing_count = kept.iter().filter(|kept| kept.is_none()).count();
+            let recoded = self.complete(segment, &begun).await;
+            let recoded = recoded.ok_or(RecodeError::Short { segment, missing_count })?;
+            let mut recoded = self.proven(segment, recoded, &begun).await?;
+            recoded.bytes_verified += bytes_verified;
+            let of_one = plain_bytes(&self.inner.algebra, segment, code, first.geometry.data_bytes)?;
+            recoded.count_saved(of_one * sources.len() as u64);
+            Ok(recoded)
+        })
     }
 }
 
