@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The one table: what WeftFS gives beside plain FUSE, GlusterFS and JuiceFS, all in one run, in turn.
+# The one table: what WeftFS gives, with its names in a file and on servers, beside plain FUSE, GlusterFS and JuiceFS, all in one run, in turn.
 #
 #   lab/bench.sh [--short] [--renew] [FOLDER...]
 #
@@ -11,8 +11,8 @@
 # It ends with ratios and marks each that is more than a tenth below the table of the same ground in lab/NOTES.md; --renew
 # writes the new table there. Machines are noisy: read ratios of one run only, on a quiet machine.
 #
-# Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev, git, jq, and for the peers glusterfs-server, or juicefs and
-# redis-server; a peer that is not installed is left out. WEFT=PROGRAM takes a build that is there.
+# Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev, git, jq; for names on servers postgresql or etcd-server, curl and python3; for the
+# peers glusterfs-server, or juicefs and redis-server. What is not installed is left out. WEFT=PROGRAM takes a build that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source lab/bench/places.sh
@@ -36,7 +36,7 @@ done
 example=/usr/share/doc/libfuse3-dev/examples/passthrough_ll.c
 [ -e "$example" ] || { echo "lab/bench.sh needs $example: apt-get install libfuse3-dev" >&2; exit 1; }
 weft="${WEFT:-}"
-[ -n "$weft" ] || { cargo build --release --locked; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
+[ -n "$weft" ] || { cargo build --release --locked --features shared; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
 weft="$(realpath "$weft")"
 [ "${#grounds[@]}" -gt 0 ] || grounds=("$(mktemp -d /dev/shm/weft-bench.XXXXXX)" "$(mktemp -d /var/tmp/weft-bench.XXXXXX)")
 
@@ -49,7 +49,7 @@ if [ -z "$short" ]; then
 else
     large_mib=32 seconds=1 files=100 tree_copies=1 growth=(100 200 400) rounds=1
 fi
-known=(plain folders local sent tls gluster juice)
+known=(plain folders local sent tls postgres etcd gluster juice)
 places=()
 for place in ${PLACES:-${known[*]}}; do
     if "can_$place"; then places+=("$place"); else echo "left out: $place ($("why_$place"))" >&2; fi

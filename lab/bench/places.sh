@@ -16,7 +16,7 @@ await() { # SECONDS COMMAND...: until the command succeeds
 
 # What was read ahead is forgotten by everybody: the next reads ask for their bytes.
 forget() {
-    case "$1" in folders | local | sent | tls)
+    case "$1" in folders | local | sent | tls | postgres | etcd)
         "$weft" umount "$ground/$1/mnt" >/dev/null
         mount_weft "$1"
         ;;
@@ -32,11 +32,19 @@ begin_plain() {
 }
 end_plain() { umount -l "$ground/plain/mnt"; }
 
-## Ours, rs:4+2 over six nodes: folders, daemons with short-circuit reads, that send everything as to another machine, and with TLS.
+## Ours, rs:4+2 over six nodes: folders, daemons with short-circuit reads, that send everything as to another machine, and with TLS; and
+## folders with the names on a server of this machine, with its default durability: PostgreSQL, one member of etcd.
+meta_of() { # PLACE
+    case "$1" in
+    postgres) echo "postgres://weft@127.0.0.1:$postgres_port/postgres?sslmode=disable" ;;
+    etcd) echo "etcd://127.0.0.1:$etcd_port/weft?tls=off" ;;
+    *) echo "$ground/$1/meta.db" ;;
+    esac
+}
 mount_weft() {
     local options=()
     [ "$1" != local ] || options=(--short-circuit)
-    "$weft" mount "$ground/$1/meta.db" "$ground/$1/mnt" -d "${options[@]}" >/dev/null
+    "$weft" mount "$(meta_of "$1")" "$ground/$1/mnt" -d "${options[@]}" >/dev/null
 }
 # A daemon over FOLDER; its address is the answer.
 serve() { # PLACE FOLDER
@@ -48,9 +56,10 @@ serve() { # PLACE FOLDER
     await 10 grep -q 'weft[+a-z]*://' "$said"
     grep -o 'weft[+a-z]*://[^ ]*' "$said" | head -1
 }
+keeps_folders() { case "$1" in folders | postgres | etcd) ;; *) return 1 ;; esac; }
 # What `weft node add` and `node replace` are told of a new node.
 new_node() { # PLACE FOLDER
-    if [ "$1" = folders ]; then
+    if keeps_folders "$1"; then
         echo "$ground/$1/$2"
     else
         serve "$1" "$2"
@@ -59,11 +68,11 @@ new_node() { # PLACE FOLDER
 }
 begin_weft() {
     mkdir "$ground/$1/mnt"
-    "$weft" format "$ground/$1/meta.db" --policy rs:4+2 >/dev/null
+    "$weft" format "$(meta_of "$1")" --policy rs:4+2 >/dev/null
     local number node
     for number in 1 2 3 4 5 6; do
         mapfile -t node < <(new_node "$1" "node$number")
-        "$weft" node add "$ground/$1/meta.db" "n$number" "${node[@]}" >/dev/null
+        "$weft" node add "$(meta_of "$1")" "n$number" "${node[@]}" >/dev/null
     done
     mount_weft "$1"
 }
@@ -73,7 +82,7 @@ end_weft() {
     await 10 eval "! processes $1"
 }
 lose_weft() {
-    if [ "$1" = folders ]; then
+    if keeps_folders "$1"; then
         rm -rf "$ground/$1/node$2"
     else
         pgrep -f -- "$ground/$1/node$2 " | xargs -r kill -9
@@ -83,13 +92,52 @@ lose_weft() {
 mend_weft() {
     local node
     mapfile -t node < <(new_node "$1" "new$2")
-    "$weft" node replace "$ground/$1/meta.db" "n$2" "${node[@]}" >/dev/null
+    "$weft" node replace "$(meta_of "$1")" "n$2" "${node[@]}" >/dev/null
 }
 for place in folders local sent tls; do
     eval "can_$place() { true; }
         begin_$place() { begin_weft $place; }
         end_$place() { end_weft $place; }
         lose_$place() { lose_weft $place \"\$1\"; }
+        mend_$place() { mend_weft $place \"\$1\"; }"
+done
+
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+postgres_bin="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)"
+can_postgres() { [ -x "$postgres_bin/initdb" ] && command -v python3 >/dev/null; }
+why_postgres() { echo "apt-get install postgresql python3"; }
+# It refuses to run as root.
+as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
+begin_postgres() {
+    local data="$ground/postgres/names"
+    chmod 755 "$ground" "$ground/postgres"
+    mkdir "$data"
+    chown postgres "$data"
+    postgres_port="$(free_port)"
+    as_postgres "$postgres_bin/initdb" -D "$data" -A trust -U weft >/dev/null
+    as_postgres "$postgres_bin/pg_ctl" -D "$data" -l "$data/log" -w start \
+        -o "-p $postgres_port -k $data -c listen_addresses=127.0.0.1" >/dev/null
+    begin_weft postgres
+}
+end_postgres() {
+    end_weft postgres
+    as_postgres "$postgres_bin/pg_ctl" -D "$ground/postgres/names" -m fast -w stop >/dev/null
+}
+can_etcd() { command -v etcd >/dev/null && command -v python3 >/dev/null; }
+why_etcd() { echo "apt-get install etcd-server python3"; }
+begin_etcd() {
+    etcd_port="$(free_port)"
+    local peers="http://127.0.0.1:$(free_port)" clients="http://127.0.0.1:$etcd_port"
+    etcd --data-dir "$ground/etcd/names" --name one --listen-client-urls "$clients" --advertise-client-urls "$clients" \
+        --listen-peer-urls "$peers" --initial-advertise-peer-urls "$peers" --initial-cluster "one=$peers" \
+        --quota-backend-bytes $((8 << 30)) >"$ground/etcd/log" 2>&1 &
+    await 10 curl -sf "$clients/health"
+    begin_weft etcd
+}
+# The server is among the processes that end with it.
+end_etcd() { end_weft etcd; }
+for place in postgres etcd; do
+    eval "lose_$place() { lose_weft $place \"\$1\"; }
         mend_$place() { mend_weft $place \"\$1\"; }"
 done
 

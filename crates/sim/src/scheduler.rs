@@ -370,16 +370,17 @@ impl Scheduler {
         let (now, changes) = (self.base + Duration::from_nanos(state.now_ns), state.changes);
         let ready: Vec<u64> = {
             let State { fibres, processes, .. } = &*state;
+            // Asked last: few fibres have anything to do.
+            let is_paused = |fibre: &Fibre| processes.get(&fibre.process).is_some_and(|process| process.is_paused);
             let is_ready = |fibre: &Fibre| {
-                let is_paused = processes.get(&fibre.process).is_some_and(|process| process.is_paused);
-                !is_paused
-                    && match &fibre.until {
-                        Until::Now => true,
-                        Until::Flag(flag) => flag.load(Ordering::Relaxed),
-                        Until::FlagOrMoment(flag, moment) => flag.load(Ordering::Relaxed) || *moment <= now,
-                        Until::Moment(moment) => *moment <= now,
-                        Until::Change | Until::Still => fibre.seen != changes,
-                    }
+                let has_work = match &fibre.until {
+                    Until::Now => true,
+                    Until::Flag(flag) => flag.load(Ordering::Relaxed),
+                    Until::FlagOrMoment(flag, moment) => flag.load(Ordering::Relaxed) || *moment <= now,
+                    Until::Moment(moment) => *moment <= now,
+                    Until::Change | Until::Still => fibre.seen != changes,
+                };
+                has_work && !is_paused(fibre)
             };
             fibres.iter().filter(|(_, fibre)| is_ready(fibre)).map(|(id, _)| *id).collect()
         };
