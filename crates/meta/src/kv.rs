@@ -6,6 +6,7 @@
 use crate::deltas::{Delta, Directory};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use weft_env::sync::Receiver;
 
 /// Failures of an engine.
 #[derive(Debug, thiserror::Error)]
@@ -202,6 +203,11 @@ impl Batch {
         checked.chain(self.changed_keys())
     }
 
+    /// The keys of these tables that it changes.
+    pub fn changed_in(&self, tables: &[u8]) -> Vec<Vec<u8>> {
+        self.changed_keys().filter(|key| key.first().is_some_and(|table| tables.contains(table))).cloned().collect()
+    }
+
     /// The keys that it changes.
     pub fn changed_keys(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.writes.iter().map(|(key, _)| key).chain(self.deltas.iter().map(|(key, _)| key))
@@ -263,7 +269,17 @@ pub trait Sessions: Send + Sync {
     /// # Errors
     /// Those of the engine.
     fn members(&self) -> Result<BTreeSet<i64>, KvError>;
+
+    /// Keys that others of them change in tables with these first bytes, some milliseconds after each commit. It ends with the store.
+    /// Nothing is promised: who listens must find out by time, too. `None`: the engine has no such feed. Asked for once.
+    fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {
+        let _ = tables;
+        None
+    }
 }
+
+/// Keys that some commits have changed.
+pub type ChangedKeys = Vec<Vec<u8>>;
 
 /// What some transactions changed.
 #[derive(Clone, Debug, PartialEq, Eq)]

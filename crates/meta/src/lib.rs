@@ -42,7 +42,7 @@ pub use locks::FileLock;
 pub use replica::{is_passing, without_secrets};
 pub use store::journal::{Appended, CopiedPage};
 pub use store::leases::Fence;
-pub use store::sessions::Holding;
+pub use store::sessions::{Changed, Holding};
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
     Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,

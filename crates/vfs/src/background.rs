@@ -4,6 +4,7 @@
 
 use crate::compact::Demand;
 use crate::compact::rounds::Pace;
+use crate::feed;
 use crate::files::Reclaimable;
 use crate::house;
 use crate::volume::Volume;
@@ -43,6 +44,10 @@ pub(crate) fn start(volume: &Arc<Volume>, reclaims: Receiver<Reclaimable>) -> Th
     if volume.is_shared() {
         let (keeping, clock) = (Arc::downgrade(volume), clock());
         spawn("weft-house", Box::new(move || house::keep(&keeping, &*clock)));
+        if let Some(changes) = volume.store.changes() {
+            let following = Arc::downgrade(volume);
+            spawn("weft-feed", Box::new(move || feed::follow(&following, &changes)));
+        }
     }
     spawn("weft-tick", Box::new(move || tick(&ticking, &*tick_clock)))
 }

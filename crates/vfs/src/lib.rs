@@ -22,6 +22,7 @@ mod data;
 mod deleted;
 pub mod error;
 mod extents;
+mod feed;
 mod files;
 mod glimpse;
 mod house;

@@ -13,7 +13,7 @@ use crate::policies::Policies;
 use crate::segments::Segments;
 use crate::volume::{Settings, Volume};
 use crate::write_back::WriteBack;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use weft_env::Runtime;
@@ -70,6 +70,7 @@ impl Volume {
             node_watcher: Mutex::new(NodeWatcher::new(open_nodes)),
             house: House::default(),
             lockers: Lockers::default(),
+            keeper: OnceLock::new(),
             next_handle: AtomicU64::new(1),
             reclaim,
             ticker: Mutex::default(),

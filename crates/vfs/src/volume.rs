@@ -6,6 +6,7 @@
 
 use crate::compact::rounds::Compaction;
 use crate::error::VfsError;
+use crate::feed::Keeper;
 use crate::files::{Files, Reclaimable};
 use crate::house::notes::House;
 use crate::listings::Listings;
@@ -17,7 +18,7 @@ use crate::request::{Handle, now};
 use crate::segments::Segments;
 use crate::write_back::WriteBack;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, Ordering};
 use weft_env::sync::{Mutex, Sender};
 use weft_env::{Runtime, Thread};
@@ -63,6 +64,8 @@ pub struct Volume {
     pub(crate) node_watcher: Mutex<NodeWatcher>,
     pub(crate) house: House,
     pub(crate) lockers: Lockers,
+    /// Hears of changes by other mounts.
+    pub(crate) keeper: OnceLock<Keeper>,
     pub(crate) next_handle: AtomicU64,
     pub(crate) reclaim: Sender<Reclaimable>,
     /// Ends before the runtime may, which it blocks on.

@@ -19,11 +19,17 @@ struct Mounts<'v, S> {
 
 impl<'v, S> Mounts<'v, S> {
     fn new(volume: &'v Served<S>, count: usize) -> Self {
+        Self::that_keep(volume, count, "1s")
+    }
+
+    /// For how long the kernels keep what they were shown.
+    fn that_keep(volume: &'v Served<S>, count: usize, time: &str) -> Self {
         let folders = ["mnt", "look1", "look2"][..count].iter().map(|name| volume.sandbox.path(name)).collect();
         let mounts = Self { volume, folders };
         for folder in &mounts.folders {
             let _ = fs::create_dir(folder);
-            volume.sandbox.mount_by(volume.command(&["mount", "-d", "--shared", &volume.url, folder]));
+            let how = ["mount", "-d", "--shared", "--attribute-cache", time];
+            volume.sandbox.mount_by(volume.command(&[&how[..], &[&volume.url, folder]].concat()));
         }
         mounts
     }
@@ -150,6 +156,44 @@ fn what_one_mount_closes_the_others_open_on<S>(volume: &Served<S>) {
     }
     let refused = volume.weft(&["mount", "-d", "--shared", "meta.db", &fourth]).sentence();
     assert!(refused.contains("which one mount at a time changes"), "{refused}");
+    mounts.end();
+}
+
+#[test]
+fn what_others_change_shows_though_the_kernel_would_keep_it_for_an_hour() {
+    what_others_change_shows_on(&on_postgres());
+}
+
+#[test]
+fn what_others_change_shows_though_the_kernel_would_keep_it_for_an_hour_by_etcd() {
+    what_others_change_shows_on(&on_etcd());
+}
+
+fn what_others_change_shows_on<S>(volume: &Served<S>) {
+    let mounts = Mounts::that_keep(volume, 2, "1h");
+    let (here, there) = (|name: &str| mounts.path(0, name), |name: &str| mounts.path(1, name));
+    let length = |name: &str| fs::metadata(here(name)).map(|found| found.len()).ok();
+    // They listen some time after they are mounted, so the first change is made until it is seen.
+    fs::write(there("first"), "").expect("written");
+    until("the first change shows", || {
+        let target = fs::metadata(there("first")).expect("there").len() + 1;
+        File::options().write(true).open(there("first")).and_then(|file| file.set_len(target)).expect("grown");
+        std::thread::sleep(Duration::from_millis(100));
+        length("first") == Some(target)
+    });
+    fs::write(there("f"), "one").expect("written");
+    assert_eq!(length("f"), Some(3), "the kernel keeps it from now on");
+    fs::write(there("f"), "longer").expect("written");
+    until("its length shows", || length("f") == Some(6));
+    fs::rename(there("f"), there("g")).expect("renamed");
+    until("its new name shows", || length("f").is_none() && length("g") == Some(6));
+    fs::create_dir(there("d")).expect("made");
+    until("a directory shows", || here("d").is_dir());
+    fs::rename(there("g"), there("d/g")).expect("moved");
+    until("what moved shows", || length("g").is_none() && length("d/g") == Some(6));
+    fs::remove_file(there("d/g")).expect("removed");
+    until("what is removed is gone", || length("d/g").is_none());
+    assert_eq!(fs::read_dir(here("d")).expect("listed").count(), 0);
     mounts.end();
 }
 

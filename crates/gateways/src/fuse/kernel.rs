@@ -8,7 +8,9 @@ use fuser::{INodeNo, Notifier};
 use std::ffi::OsStr;
 use std::io;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
+use weft_meta::Changed;
 
 /// The kernel's caches of one mount. Before [`KernelCache::connect`] they are empty.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +42,17 @@ impl KernelCache {
     pub(super) fn forget_name(&self, parent: INodeNo, name: &OsStr) {
         self.tell("a name", |notifier| notifier.inval_entry(parent, name));
         self.forget_attributes(parent);
+    }
+
+    /// Another mount has changed something. Waits like the others.
+    pub(super) fn forget_changed(&self, changed: &Changed) {
+        match changed {
+            Changed::Inode(ino) => self.forget_attributes(INodeNo(ino.0)),
+            Changed::Name(parent, name) => {
+                let name = OsStr::from_bytes(name);
+                self.tell("a name", |notifier| notifier.inval_entry(INodeNo(parent.0), name));
+            }
+        }
     }
 
     fn tell(&self, what: &str, tell: impl FnOnce(&Notifier) -> io::Result<()>) {

@@ -11,6 +11,8 @@
 //! **Several processes.** Every process that commits is a *session*: a key that goes with a lease, which the servers end if it gets no sign
 //! of life. A commit compares it, so what a process tries after its lease is refused.
 //!
+//! **Changes of others** members learn from watches (feed.rs).
+//!
 //! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory
 //! (`remote/cache.rs`).
 //!
@@ -22,6 +24,7 @@
 
 mod address;
 mod commit;
+mod feed;
 mod keeping;
 mod kind;
 mod layout;
@@ -39,10 +42,11 @@ use crate::engines::remote::cache::{self, Cache};
 use crate::engines::remote::failure::Failure;
 use crate::engines::remote::place::Place;
 use crate::engines::remote::task::{self, wait_for};
-use crate::kv::{Batch, Kv, KvError, Sessions, Snapshot};
+use crate::kv::{Batch, ChangedKeys, Kv, KvError, Sessions, Snapshot};
 use crate::types::Access;
 use address::Address;
 use commit::Slots;
+use feed::Made;
 use layout::Layout;
 use plan::Plan;
 use protocol::Range;
@@ -57,7 +61,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use view::View;
 use weft_env::Env;
-use weft_env::sync::Mutex;
+use weft_env::sync::{Mutex, Receiver, channel};
 
 /// Directories whose rows are known; with more all are forgotten.
 const BASES_MAX: usize = 10_000;
@@ -82,6 +86,7 @@ struct Engine {
     /// The owner's.
     cache: Option<Cache>,
     place: Place,
+    made: Made,
     /// Keys for which deltas wait.
     waiting: Mutex<BTreeSet<Vec<u8>>>,
     /// The rows of directories for which deltas wait, as they were seen last: what a commit compares with.
@@ -113,6 +118,7 @@ impl EtcdKv {
             large_until: Mutex::default(),
             cache: matches!(access, Access::Owner | Access::ShortLived).then(Cache::new),
             place: Place::new(env.clock.clone()),
+            made: Made::default(),
             waiting: Mutex::default(),
             bases: Mutex::default(),
             closing: Notify::new(),
@@ -228,6 +234,15 @@ impl Sessions for EtcdKv {
         let engine = self.engine.clone();
         let members = self.engine.wait_for(async move { engine.members().await });
         members.and_then(|members| members).map_err(|failure| self.engine.error(failure))
+    }
+
+    fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {
+        if !self.engine.made.begin() {
+            return None;
+        }
+        let (heard, changes) = channel();
+        self.engine.start(feed::listen(self.engine.clone(), tables, heard));
+        Some(changes)
     }
 }
 

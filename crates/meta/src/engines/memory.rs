@@ -1,12 +1,13 @@
 //! An engine that forgets everything when it is dropped: for tests, and the oracle of the others.
 
 use crate::deltas::Delta;
-use crate::kv::{Batch, Kv, KvError, Pair, Sessions, Snapshot};
+use crate::kv::{Batch, ChangedKeys, Kv, KvError, Pair, Sessions, Snapshot};
 use imbl::OrdMap;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included};
 use std::sync::Arc;
+use weft_env::sync::{Receiver, Sender, channel};
 
 type Map = OrdMap<Arc<[u8]>, Arc<[u8]>>;
 
@@ -22,6 +23,22 @@ pub struct MemoryKv {
 struct Table {
     last: i64,
     live: BTreeSet<i64>,
+    listeners: Vec<Listener>,
+}
+
+/// A session that hears of changes of others.
+struct Listener {
+    session: i64,
+    tables: &'static [u8],
+    heard: Sender<ChangedKeys>,
+}
+
+impl Table {
+    fn news_for_others(&self, session: i64, batch: &Batch) -> Vec<(Sender<ChangedKeys>, ChangedKeys)> {
+        let others = self.listeners.iter().filter(|listener| listener.session != session);
+        let changed = others.map(|listener| (listener.heard.clone(), batch.changed_in(listener.tables)));
+        changed.filter(|(_, keys)| !keys.is_empty()).collect()
+    }
 }
 
 impl MemoryKv {
@@ -48,7 +65,9 @@ impl MemoryKv {
 
     /// Ends a session, as if it had given no sign of life.
     pub fn evict(&self, session: i64) {
-        self.sessions.lock().live.remove(&session);
+        let mut sessions = self.sessions.lock();
+        sessions.live.remove(&session);
+        sessions.listeners.retain(|listener| listener.session != session);
     }
 
     /// What it holds now, whatever becomes of it.
@@ -116,7 +135,14 @@ impl Kv for MemoryMember {
         if !sessions.live.contains(&self.session) {
             return Err(KvError::Displaced { sentence: "its session has ended; start it again".into() });
         }
-        self.store.commit(batch)
+        let news = sessions.news_for_others(self.session, &batch);
+        self.store.commit(batch)?;
+        drop(sessions);
+        for (heard, keys) in news {
+            // Who does not listen any more is about to leave.
+            let _ = heard.send(keys);
+        }
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), KvError> {
@@ -135,6 +161,12 @@ impl Sessions for MemoryMember {
 
     fn members(&self) -> Result<BTreeSet<i64>, KvError> {
         Ok(self.store.sessions.lock().live.clone())
+    }
+
+    fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {
+        let (heard, changes) = channel();
+        self.store.sessions.lock().listeners.push(Listener { session: self.session, tables, heard });
+        Some(changes)
     }
 }
 

@@ -15,6 +15,8 @@
 //!
 //! **Cached values.** The owner alone changes most keys, so it reads those that it has read or written before from memory (`remote/cache.rs`).
 //!
+//! **Changes of others** are announced by the server's notifications, to members (feed.rs).
+//!
 //! **Hot values.** All creates of a directory change its times, and all of a volume its usage. A row that each of them locked until its
 //! commit is on the disk would let them through one by one. So a delta is a row of its own, and no commit waits for another.
 //!
@@ -25,6 +27,7 @@
 mod address;
 mod commit;
 mod failure;
+mod feed;
 mod keeping;
 mod kind;
 mod plan;
@@ -40,10 +43,11 @@ use crate::engines::remote::cache::{self, Cache};
 use crate::engines::remote::failure::Failure;
 use crate::engines::remote::place::Place;
 use crate::engines::remote::task::{self, wait_for};
-use crate::kv::{Batch, Kv, KvError, Sessions, Snapshot};
+use crate::kv::{Batch, ChangedKeys, Kv, KvError, Sessions, Snapshot};
 use crate::types::Access;
 use address::Address;
 use commit::Attempt;
+use feed::Announcements;
 use plan::Plan;
 use server::{Server, Sql};
 use std::collections::BTreeSet;
@@ -56,7 +60,7 @@ use tokio::sync::Notify;
 use tokio_postgres::types::ToSql;
 use view::View;
 use weft_env::Env;
-use weft_env::sync::Mutex;
+use weft_env::sync::{Mutex, Receiver, channel};
 
 /// After a view had to be given up.
 const BEGIN_FOR: Duration = Duration::from_millis(100);
@@ -78,6 +82,7 @@ struct Engine {
     /// Keys for which deltas of this process wait.
     waiting: Mutex<BTreeSet<Vec<u8>>>,
     place: Place,
+    announcements: Announcements,
     /// Until then views begin a transaction with their first question.
     begins_until: Mutex<Option<Instant>>,
     closing: Notify,
@@ -134,6 +139,7 @@ impl PostgresKv {
             cache: matches!(access, Access::Owner | Access::ShortLived).then(Cache::new),
             waiting: Mutex::default(),
             place: Place::new(env.clock.clone()),
+            announcements: Announcements::default(),
             begins_until: Mutex::new(None),
             closing: Notify::new(),
             is_closed: AtomicBool::new(false),
@@ -267,6 +273,7 @@ impl Kv for PostgresKv {
             return Ok(());
         }
         let engine = self.engine.clone();
+        let changed = engine.announcements.of(&batch);
         let committed = cache::during(self.engine.cache.as_ref(), batch, |batch| {
             let plan = Plan::of(batch);
             let committed = self.engine.wait_for(async move {
@@ -278,7 +285,9 @@ impl Kv for PostgresKv {
             });
             committed.and_then(|answer| answer)
         });
-        committed.map_err(|failure| self.engine.error(failure))
+        committed.map_err(|failure| self.engine.error(failure))?;
+        self.engine.announcements.note(changed);
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), KvError> {
@@ -308,6 +317,16 @@ impl Sessions for PostgresKv {
         let members = self.engine.wait_for(async move { engine.members().await });
         members.and_then(|members| members).map_err(|failure| self.engine.error(failure))
     }
+
+    fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {
+        if !self.engine.announcements.begin(tables) {
+            return None;
+        }
+        let (heard, changes) = channel();
+        self.engine.start(feed::announce(self.engine.clone()));
+        self.engine.start(feed::listen(self.engine.clone(), heard));
+        Some(changes)
+    }
 }
 
 impl Drop for PostgresKv {
@@ -315,7 +334,12 @@ impl Drop for PostgresKv {
         self.engine.is_closed.store(true, Ordering::Release);
         self.engine.closing.notify_waiters();
         let engine = self.engine.clone();
-        let left = self.engine.wait_for(async move { engine.leave().await });
+        let left = self.engine.wait_for(async move {
+            if let Err(failure) = engine.announce().await {
+                tracing::debug!(?failure, "the last changes are not announced; others find out by time");
+            }
+            engine.leave().await
+        });
         if let Err(failure) = left.and_then(|answer| answer) {
             tracing::debug!(?failure, "the session stays until others see that it gives no sign of life");
         }

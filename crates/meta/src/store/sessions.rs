@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weft_env::sync::Receiver;
 use weft_format::Ino;
 
 use super::Store;
@@ -13,12 +14,32 @@ use super::txn::Txn;
 use super::values;
 use crate::MetaError;
 use crate::keys::{Key, Table, of_ino};
-use crate::kv::Pair;
+use crate::kv::{ChangedKeys, Pair};
 
 /// Pairs read at once.
 const READ_PAIRS: usize = 1000;
 /// Records changed in one transaction.
 const CHANGED_AT_ONCE: usize = 200;
+
+/// What another process has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// The attributes of an inode, or that it is there.
+    Inode(Ino),
+    /// What a name in a directory means.
+    Name(Ino, Vec<u8>),
+}
+
+impl Changed {
+    /// Out of a key that [`Store::changes`] gave.
+    pub fn of(key: &[u8]) -> Option<Self> {
+        match Key::parse(key)? {
+            Key::Inode(ino) => Some(Self::Inode(ino)),
+            Key::Dirent(parent, name) => Some(Self::Name(parent, name.to_vec())),
+            _ => None,
+        }
+    }
+}
 
 /// What a process noted of files without a name that it has open.
 #[derive(Debug, Default)]
@@ -56,6 +77,12 @@ impl Store {
         };
         self.session = Some(sessions.own()?);
         Ok(self)
+    }
+
+    /// Keys of names and attributes that the others change, soon after; see [`Changed`]. `None`: the engine does not tell.
+    pub fn changes(&self) -> Option<Receiver<ChangedKeys>> {
+        const TABLES: &[u8] = &[Table::Inode as u8, Table::Dirent as u8];
+        self.kv.sessions().filter(|_| self.is_shared())?.changes(TABLES)
     }
 
     /// Do other processes change the volume, too?

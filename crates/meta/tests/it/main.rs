@@ -7,6 +7,8 @@ mod crash;
 mod damage;
 #[cfg(feature = "shared")]
 mod etcd;
+#[cfg(feature = "shared")]
+mod feed;
 mod home;
 mod pages;
 #[cfg(feature = "shared")]

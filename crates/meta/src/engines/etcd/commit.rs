@@ -258,6 +258,7 @@ impl Engine {
 
     fn sent(&self, own: Own, slot: &mut Slot, outcome: Outcome) -> Result<Sent, Failure> {
         if outcome.succeeded {
+            self.made.note(outcome.revision());
             slot.count += 1;
             return Ok(Sent::Done);
         }
@@ -406,6 +407,7 @@ impl Engine {
         let success = nested(deltas).into_iter().chain([put]).map(Operation::from).collect();
         let outcome = self.server.transact(Transaction { compare, success, failure: Vec::new() }).await?;
         if outcome.succeeded {
+            self.made.note(outcome.revision());
             self.note_base(key, &merged.value);
         }
         Ok(())

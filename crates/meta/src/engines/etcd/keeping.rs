@@ -55,7 +55,7 @@ pub(super) async fn forget(engine: Arc<Engine>) {
 
 impl Engine {
     /// Waits; false: the store is closed.
-    async fn goes_on(&self, time: Duration) -> bool {
+    pub(super) async fn goes_on(&self, time: Duration) -> bool {
         tokio::select! {
             () = self.server.env.clock.sleep(time) => {}
             () = self.closing.notified() => {}

@@ -138,6 +138,17 @@ impl Layout {
 
     /// The key of a row, and what it is; `None`: it is none of ours.
     pub fn row(&self, key: &[u8], value: &[u8]) -> Option<(Vec<u8>, Row)> {
+        let (found, kind, rest_bytes) = self.key_of(key)?;
+        let (tag, value) = value.split_first()?;
+        match (kind, *tag, rest_bytes) {
+            (IS_VALUE, VALUE_TAG, 0) => Some((found, Row::Value(value.to_vec()))),
+            (IS_DELTA, DELTA_TAG, 16) => Some((found, Row::Delta(value.to_vec()))),
+            _ => None,
+        }
+    }
+
+    /// The key of a row, what it is said to be, and how many bytes follow.
+    fn key_of(&self, key: &[u8]) -> Option<(Vec<u8>, u8, usize)> {
         let escaped = key.strip_prefix(&self.prefix[..])?.strip_prefix(&[VALUES])?;
         let mut found = Vec::with_capacity(escaped.len());
         let mut bytes = escaped.iter().copied();
@@ -150,12 +161,12 @@ impl Layout {
                 byte => found.push(byte),
             }
         };
-        let (tag, value) = value.split_first()?;
-        match (kind, *tag, bytes.len()) {
-            (IS_VALUE, VALUE_TAG, 0) => Some((found, Row::Value(value.to_vec()))),
-            (IS_DELTA, DELTA_TAG, 16) => Some((found, Row::Delta(value.to_vec()))),
-            _ => None,
-        }
+        Some((found, kind, bytes.len()))
+    }
+
+    /// The key of a row of which the value is not known.
+    pub fn changed(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.key_of(key).map(|(key, ..)| key)
     }
 }
 

@@ -221,6 +221,38 @@ impl Compare {
     }
 }
 
+/// Asks for the changes of a range of keys from now on.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct WatchRange {
+    #[prost(bytes = "vec", tag = "1")]
+    pub key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub range_end: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Watch {
+    #[prost(message, optional, tag = "1")]
+    pub create: Option<WatchRange>,
+}
+
+/// A change. Of a removed row the value is empty.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Event {
+    #[prost(message, optional, tag = "2")]
+    pub row: Option<KeyValue>,
+}
+
+#[derive(Clone, PartialEq, Eq, Message)]
+pub(super) struct Watched {
+    #[prost(bool, tag = "4")]
+    pub is_canceled: bool,
+    #[prost(string, tag = "6")]
+    pub why: String,
+    #[prost(message, repeated, tag = "11")]
+    pub events: Vec<Event>,
+}
+
 /// If all comparisons hold, the first operations, else the others.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub(super) struct Transaction {

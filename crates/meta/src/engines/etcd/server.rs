@@ -1,8 +1,11 @@
 //! Requests to the members of the cluster: one is asked until it fails, then the next.
 
 use super::address::Address;
-use super::protocol::{Compaction, Done, Found, Grant, Granted, Lease, Login, Outcome, Range, Token, Transaction};
+use super::protocol::{
+    Compaction, Done, Found, Grant, Granted, Lease, Login, Outcome, Range, Token, Transaction, Watch, WatchRange, Watched,
+};
 use crate::engines::remote::failure::{Failure, PATIENCE};
+use futures_util::{StreamExt, stream};
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +13,7 @@ use std::time::Duration;
 use tonic::client::Grpc;
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
-use tonic::{Code, Request, Status};
+use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
 use weft_env::Env;
 use weft_env::sync::Mutex;
@@ -36,6 +39,7 @@ const GRANT: &str = "/etcdserverpb.Lease/LeaseGrant";
 const REVOKE: &str = "/etcdserverpb.Lease/LeaseRevoke";
 const KEEP_ALIVE: &str = "/etcdserverpb.Lease/LeaseKeepAlive";
 const TIME_TO_LIVE: &str = "/etcdserverpb.Lease/LeaseTimeToLive";
+const WATCH: &str = "/etcdserverpb.Watch/Watch";
 const LOG_IN: &str = "/etcdserverpb.Auth/Authenticate";
 
 /// The cluster of a store.
@@ -73,6 +77,54 @@ impl Server {
         Ok(channel.insert(endpoint.connect_lazy()).clone())
     }
 
+    async fn client(&self, member: usize) -> Result<Grpc<Channel>, Failure> {
+        let mut client = Grpc::new(self.channel(member)?).max_decoding_message_size(ANSWER_BYTES_MAX);
+        client.ready().await.map_err(|error| Failure::Lost(sentence(&error)))?;
+        Ok(client)
+    }
+
+    /// A request of the user that the address names.
+    fn signed<Q>(&self, message: Q) -> Request<Q> {
+        let mut request = Request::new(message);
+        if let Some(token) = &*self.token.lock()
+            && let Ok(token) = MetadataValue::try_from(token)
+        {
+            request.metadata_mut().insert("token", token);
+        }
+        request
+    }
+
+    /// What changes in these ranges from now on, as one member sees it, for as long as it has a leader.
+    ///
+    /// # Errors
+    /// Those of one try.
+    pub async fn watch(&self, ranges: Vec<WatchRange>) -> Result<Streaming<Watched>, Failure> {
+        let member = self.current.load(Ordering::Relaxed);
+        let watched = async {
+            let mut client = self.client(member).await?;
+            let watches = ranges.into_iter().map(|range| Watch { create: Some(range) });
+            // The stream that asks stays open as long as it is answered.
+            let mut request = self.signed(stream::iter(watches).chain(stream::pending()));
+            request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
+            let codec = ProstCodec::<Watch, Watched>::default();
+            let answers = client.streaming(request, PathAndQuery::from_static(WATCH), codec).await;
+            answers.map(tonic::Response::into_inner).map_err(|status| Failure::of_status(&status))
+        };
+        let silent = || Failure::Lost("it does not answer".into());
+        let watched = self.env.clock.timeout(REQUEST_MAX, watched).await.map_err(|_| silent()).flatten();
+        if matches!(watched, Err(Failure::Lost(_))) {
+            self.go_on_from(member);
+        }
+        watched
+    }
+
+    /// The next member is asked from now on.
+    fn go_on_from(&self, member: usize) {
+        let next = (member + 1) % self.address.members.len();
+        // Another request may have gone on meanwhile.
+        let _ = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     /// Asks one member once.
     async fn call<Q, A>(&self, member: usize, path: &'static str, message: Q) -> Result<A, Failure>
     where
@@ -80,14 +132,8 @@ impl Server {
         A: Message + Default + Send + Sync + 'static,
     {
         let asked = async {
-            let mut client = Grpc::new(self.channel(member)?).max_decoding_message_size(ANSWER_BYTES_MAX);
-            client.ready().await.map_err(|error| Failure::Lost(sentence(&error)))?;
-            let mut request = Request::new(message);
-            if let Some(token) = &*self.token.lock()
-                && let Ok(token) = MetadataValue::try_from(token)
-            {
-                request.metadata_mut().insert("token", token);
-            }
+            let mut client = self.client(member).await?;
+            let request = self.signed(message);
             let path = PathAndQuery::from_static(path);
             let answer = client.unary(request, path, ProstCodec::<Q, A>::default()).await;
             answer.map(tonic::Response::into_inner).map_err(|status| Failure::of_status(&status))
@@ -152,9 +198,7 @@ impl Server {
                 answer => return (answer, was_lost),
             };
             was_lost = true;
-            let next = (member + 1) % self.address.members.len();
-            // Another request may have gone on meanwhile.
-            let _ = self.current.compare_exchange(member, next, Ordering::Relaxed, Ordering::Relaxed);
+            self.go_on_from(member);
             if self.env.clock.now() + pause > deadline {
                 return (Err(Failure::Lost(lost)), was_lost);
             }

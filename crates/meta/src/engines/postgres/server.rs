@@ -3,11 +3,13 @@
 use super::address::Address;
 use super::sql;
 use crate::engines::remote::failure::{Failure, PATIENCE};
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weft_env::Env;
 use weft_env::sync::Mutex;
@@ -138,6 +140,19 @@ impl Connection {
     }
 }
 
+/// Moves a connection's requests and answers until it ends. Requests on it then fail with the reason.
+async fn serve<S, T>(mut connection: tokio_postgres::Connection<S, T>, hear: Box<dyn Fn(Notification) + Send>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+        if let AsyncMessage::Notification(notification) = message {
+            hear(notification);
+        }
+    }
+}
+
 /// The server of a store.
 pub(super) struct Server {
     pub address: Address,
@@ -159,17 +174,24 @@ impl Server {
 
     /// A connection without statements.
     pub async fn connect(&self) -> Result<Client, tokio_postgres::Error> {
-        let config = &self.address.config;
+        self.connect_and_hear(|_| ()).await
+    }
+
+    /// The same; what it is notified of goes to `hear`.
+    pub async fn connect_and_hear(
+        &self,
+        hear: impl Fn(Notification) + Send + 'static,
+    ) -> Result<Client, tokio_postgres::Error> {
+        let (config, hear) = (&self.address.config, Box::new(hear));
         match &self.tls {
             None => {
                 let (client, connection) = config.connect(NoTls).await?;
-                // Requests on a connection that ends fail with the reason.
-                tokio::spawn(async move { drop(connection.await) });
+                tokio::spawn(serve(connection, hear));
                 Ok(client)
             }
             Some(tls) => {
                 let (client, connection) = config.connect(tls.clone()).await?;
-                tokio::spawn(async move { drop(connection.await) });
+                tokio::spawn(serve(connection, hear));
                 Ok(client)
             }
         }
