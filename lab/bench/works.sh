@@ -179,7 +179,7 @@ work_degraded() {
         declare -F "lose_$place" >/dev/null || continue
         # Nobody mends beside the reads.
         "$weft" umount "$ground/$place/mnt" >/dev/null
-        "$weft" mount "$ground/$place/meta.db" "$ground/$place/mnt" -d --no-care >/dev/null
+        "$weft" mount "$(meta_of "$place")" "$ground/$place/mnt" -d --no-care >/dev/null
         for lost in 0 1 2; do
             [ "$lost" = 0 ] || "lose_$place" "$lost"
             for round in $(seq "$rounds"); do
@@ -191,7 +191,7 @@ work_degraded() {
         "mend_$place" 1
         "mend_$place" 2
         before="$(stored "$place")" from="$(now)"
-        "$weft" repair "$ground/$place/meta.db" >/dev/null
+        "$weft" repair "$(meta_of "$place")" >/dev/null
         say "$place" "repair of two nodes" MiB/s up best \
             "$(awk -v before="$before" -v after="$(stored "$place")" -v t="$(since "$from")" 'BEGIN { print (after - before) / t / 1024 }')"
     done
