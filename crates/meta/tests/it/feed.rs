@@ -83,7 +83,9 @@ fn members_on_etcd_are_heard_though_the_member_that_is_watched_dies() {
     let env = Env::system();
     let is_heard = |key: &[u8]| {
         first.commit(set(key, b"")).unwrap();
-        changes.recv_for(Duration::from_millis(100), &*env.clock).is_ok_and(|keys| keys.iter().any(|heard| heard == key))
+        changes
+            .recv_for(Duration::from_millis(100), &*env.clock)
+            .is_ok_and(|keys| keys.iter().any(|heard| heard == key))
     };
     for member in 0..3 {
         cluster.kill(member);

@@ -2,7 +2,8 @@
 
 use super::address::Address;
 use super::protocol::{
-    Compaction, Done, Found, Grant, Granted, Lease, Login, Outcome, Range, Token, Transaction, Watch, WatchRange, Watched,
+    Compaction, Done, Found, Grant, Granted, Lease, Login, Outcome, Range, Token, Transaction, Watch, WatchRange,
+    Watched,
 };
 use crate::engines::remote::failure::{Failure, PATIENCE};
 use futures_util::{StreamExt, stream};

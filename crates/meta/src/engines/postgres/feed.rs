@@ -113,7 +113,8 @@ impl Engine {
             let _ = tell.send(notification.payload().to_owned());
         });
         let silent = |_| Failure::Lost("it does not answer".into());
-        let client = clock.timeout(REQUEST_MAX, connected).await.map_err(silent)?.map_err(|error| Failure::of(&error))?;
+        let client =
+            clock.timeout(REQUEST_MAX, connected).await.map_err(silent)?.map_err(|error| Failure::of(&error))?;
         // The later ones are empty: an answer says that the connection still stands.
         let mut request = format!("LISTEN {}", self.server.address.schema);
         while !self.is_closed.load(Ordering::Acquire) {
