@@ -7,9 +7,6 @@ use weft_env::sync::Receiver;
 use weft_meta::Changed;
 use weft_meta::kv::ChangedKeys;
 
-/// Somebody who keeps what the volume has shown.
-pub(crate) type Keeper = Box<dyn Fn(&Changed) + Send + Sync>;
-
 /// Ends with the volume.
 pub(crate) fn follow(volume: &Weak<Volume>, changes: &Receiver<ChangedKeys>) {
     while let Some(keys) = changes.recv() {

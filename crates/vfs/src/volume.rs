@@ -6,7 +6,6 @@
 
 use crate::compact::rounds::Compaction;
 use crate::error::VfsError;
-use crate::feed::Keeper;
 use crate::files::{Files, Reclaimable};
 use crate::house::notes::House;
 use crate::listings::Listings;
@@ -25,7 +24,7 @@ use weft_env::{Runtime, Thread};
 use weft_format::Ino;
 use weft_format::records::Timestamp;
 use weft_format::removal::Removable;
-use weft_meta::{MetaError, Store};
+use weft_meta::{Changed, MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 
 /// How a volume behaves in this process. Few on purpose.
@@ -48,6 +47,9 @@ impl Default for Settings {
     }
 }
 
+/// Somebody who keeps what the volume has shown, and hears what other mounts have changed.
+pub(crate) type Keeper = Box<dyn Fn(&Changed) + Send + Sync>;
+
 /// One file system, open in this process as its only owner, as one of several that change it, or as one of its readers.
 pub struct Volume {
     pub(crate) read_only: bool,
@@ -64,7 +66,6 @@ pub struct Volume {
     pub(crate) node_watcher: Mutex<NodeWatcher>,
     pub(crate) house: House,
     pub(crate) lockers: Lockers,
-    /// Hears of changes by other mounts.
     pub(crate) keeper: OnceLock<Keeper>,
     pub(crate) next_handle: AtomicU64,
     pub(crate) reclaim: Sender<Reclaimable>,
