@@ -133,13 +133,24 @@ impl Mixture {
         });
         Self { faults: chosen.collect(), is_never_away }
     }
+
+    /// The next.
+    #[must_use]
+    pub fn choose(&self, world: &World) -> Fault {
+        chosen(&self.faults, |end| world.below(end))
+    }
 }
 
 impl World {
     /// One fault strikes.
     pub fn strike(&mut self, mixture: &Mixture) {
+        let fault = mixture.choose(self);
+        self.strike_with(fault, mixture);
+    }
+
+    /// This one strikes.
+    pub fn strike_with(&mut self, fault: Fault, mixture: &Mixture) {
         let scheduler = self.scheduler.clone();
-        let fault = chosen(&mixture.faults, |end| self.below(end));
         match fault {
             Fault::KillMount => {
                 scheduler.tell(|| "the mount is killed".into());
@@ -208,7 +219,7 @@ impl World {
             }
             Fault::RefuseCommit => {
                 let ambush = Ambush {
-                    processes: self.mount.iter().map(|mount| mount.process).collect(),
+                    processes: self.mounted(),
                     step: Step::WholeSegmentCommit,
                     is_behind: false,
                     passed_by: self.below(2),
@@ -313,7 +324,7 @@ impl World {
     fn mount_workers_or_command(&self) -> Vec<ProcessId> {
         let command = self.commands.last().copied().filter(|command| self.scheduler.is_alive(*command));
         match self.below(10) {
-            0..4 => self.mount.iter().map(|mount| mount.process).collect(),
+            0..4 => self.mounted(),
             4..6 if command.is_some() => command.into_iter().collect(),
             _ => self.workers.iter().map(|(process, _)| *process).collect(),
         }
@@ -335,6 +346,11 @@ impl World {
         std::mem::forget(stop);
     }
 
+    /// The processes that have the volume mounted.
+    fn mounted(&self) -> Vec<ProcessId> {
+        self.mount.iter().map(|mount| mount.process).chain(self.members.iter().copied()).collect()
+    }
+
     fn a_place(&self) -> usize {
         self.below(self.places.all().len() as u64) as usize
     }
@@ -342,7 +358,13 @@ impl World {
     /// The mount or a worker.
     fn a_process(&self) -> ProcessId {
         let worker = self.workers.get(self.below(self.workers.len() as u64) as usize).map(|(process, _)| *process);
-        let mount = self.mount.as_ref().map(|mount| mount.process);
+        let mounted = self.mounted();
+        // No number is drawn where there is no choice.
+        let mount = if mounted.len() > 1 {
+            Some(mounted[self.below(mounted.len() as u64) as usize])
+        } else {
+            mounted.first().copied()
+        };
         let (one, other) = if self.chance(600) { (mount, worker) } else { (worker, mount) };
         one.or(other).unwrap_or(ProcessId(0))
     }
@@ -377,7 +399,7 @@ impl World {
             self.victim = None;
         }
         let is_of_victim = |(_, place): &(String, Option<usize>)| place.is_some() && *place == self.victim;
-        let is_paused = self.mount.as_ref().is_some_and(|mount| self.scheduler.is_paused(mount.process));
+        let is_paused = self.mounted().into_iter().any(|process| self.scheduler.is_paused(process));
         self.scheduler.now() >= until && !is_paused && lacks.iter().all(is_of_victim)
     }
 

@@ -135,7 +135,7 @@ impl World {
     }
 
     /// Takes `steps` steps, and does what a fault that waited does.
-    fn go_on(&mut self, steps: u64) -> Result<(), String> {
+    pub(crate) fn go_on(&mut self, steps: u64) -> Result<(), String> {
         let (scheduler, end) = (self.scheduler.clone(), self.scheduler.steps() + steps);
         loop {
             match scheduler.run(end.saturating_sub(scheduler.steps()), || scheduler.is_sprung()) {

@@ -8,7 +8,7 @@
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
-//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `sqlite/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
+//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `sqlite/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
 //! membership; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
@@ -21,6 +21,7 @@ pub mod gossip;
 pub mod history;
 pub mod linear;
 pub mod many;
+pub mod many_care;
 pub mod meddling;
 pub mod metadata;
 pub mod model;
@@ -28,6 +29,7 @@ pub mod place;
 pub mod product_log;
 pub mod recovery;
 pub mod scheduler;
+mod shared_files;
 pub mod shrink;
 pub mod sqlite;
 pub mod volume_files;

@@ -45,6 +45,12 @@ enum Arguments {
         /// The seeds, as in 0..1000
         #[arg(long, value_parser = parse_seeds)]
         seeds: Range<u64>,
+        /// Together with workers, commands and faults of nodes
+        #[arg(long)]
+        care: bool,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
     },
     /// Run histories of daemons that gossip
     Gossip {
@@ -80,6 +86,9 @@ enum Arguments {
         /// The history of daemons that gossip of the seed
         #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "log"])]
         gossip: bool,
+        /// The history of several mounts with workers, commands and faults of nodes of the seed
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "gossip"])]
+        many: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
         without: Vec<u64>,
@@ -155,6 +164,9 @@ enum Arguments {
         /// Histories of daemons that gossip
         #[arg(long)]
         gossip: bool,
+        /// Histories of several mounts with care
+        #[arg(long)]
+        many: bool,
     },
 }
 
@@ -182,7 +194,10 @@ fn main() -> Result<()> {
         Arguments::Engine { seeds, jobs } => {
             run_many(seeds, ENGINE_BATCH, &["--engine".into()], jobs, ["steps", "commits", "flushes", "deaths"])
         }
-        Arguments::Many { seeds } => {
+        Arguments::Many { seeds, care: true, jobs } => {
+            run_many(seeds, CANARY_BATCH, &["--many".into()], jobs, ["steps", "operations", "mounts", "faults"])
+        }
+        Arguments::Many { seeds, .. } => {
             let count = seeds.end - seeds.start;
             let failed: Vec<_> =
                 seeds.map(|seed| (seed, weft_sim::many::run(seed))).filter(|(_, found)| !found.is_empty()).collect();
@@ -203,6 +218,13 @@ fn main() -> Result<()> {
             let outcome = weft_sim::gossip::run(seed, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!("{} steps, {} faults, digest {}", outcome.steps, outcome.faults, outcome.digest);
+            whole(seed, &outcome.complaints)
+        }
+        Arguments::Replay { seed, many: true, log, .. } => {
+            log.map_or(Ok(()), product_log::keep)?;
+            let outcome = weft_sim::many_care::run(seed, true);
+            outcome.lines.iter().for_each(|line| println!("{line}"));
+            println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
         }
         Arguments::Replay { seed, engine: true, log, .. } => {
@@ -252,13 +274,16 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine, gossip } => {
+        Arguments::Batch { seeds, faults, brief, engine, gossip, many } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
                 let (complaints, counts) = if engine {
                     let outcome = sqlite::history::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.commits, outcome.flushes, outcome.deaths])
+                } else if many {
+                    let outcome = weft_sim::many_care::run(seed, false);
+                    (outcome.complaints, [outcome.steps, outcome.operations, outcome.mounts, outcome.faults])
                 } else if gossip {
                     let outcome = weft_sim::gossip::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.packets, outcome.starts, outcome.faults])

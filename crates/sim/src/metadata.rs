@@ -3,11 +3,13 @@
 //! The owner's commits stay in its own memory until they are flushed, in their order; others see what is flushed. A batch that
 //! depends on what others do is written through. A process that is killed loses what it had not flushed, or the last part of it: a flush
 //! may have been under way.
+//!
+//! Or an engine that many processes share: each has a session, each request takes its time, and what is committed is durable.
 
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::Scheduler;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +19,19 @@ use weft_env::{Clock, Env};
 use weft_format::records::{NodeRecord, NodeState, ReplicaSlot, SEGMENT_BYTES, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::Store;
-use weft_meta::engines::memory::MemorySnapshot;
+use weft_meta::engines::memory::{MemoryMember, MemorySnapshot};
 use weft_meta::engines::{MemoryKv, is_written_through};
 use weft_meta::keys::{Key, SHARED, Table};
-use weft_meta::kv::{Batch, Changes, History, Kv, KvError, Page, Snapshot};
+use weft_meta::kv::{Batch, Changes, History, Kv, KvError, Page, Sessions, Snapshot};
 
 /// A flush takes up to so long.
 const FLUSH_US_MAX: u64 = 3_000;
+/// A request to an engine that many share takes up to so long in each direction.
+const REQUEST_US_MAX: u64 = 1_500;
+/// A session of which nothing is heard is over after this, ...
+pub const SILENCE: Duration = Duration::from_secs(20);
+/// ... and the engine looks so often.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// What is committed is flushed after this at the latest.
 const FLUSH_EVERY: Duration = Duration::from_millis(100);
 /// Longer than an upload is under way that has lost a message: a node that stores other shards is waited for 300 s.
@@ -33,12 +41,14 @@ const CALM: Duration = Duration::from_secs(320);
 #[derive(Default)]
 pub struct MetadataDisk {
     state: Mutex<State>,
+    /// Do many change it, each with a session?
+    is_shared: bool,
 }
 
 #[derive(Default)]
 struct State {
     /// What is on the disk, and what others than the owner see.
-    file: MemoryKv,
+    file: Arc<MemoryKv>,
     owner: Option<Owner>,
     next_owner: u64,
     /// Commits find no room.
@@ -46,6 +56,10 @@ struct State {
     /// The next one finds none.
     refuses_next: bool,
     past: Past,
+    /// The sessions of an engine that many share that have not ended by silence, by process.
+    sessions: BTreeMap<ProcessId, Vec<i64>>,
+    /// The processes whose sessions have ended by silence.
+    evicted: BTreeSet<ProcessId>,
 }
 
 /// What the file says of its past.
@@ -82,7 +96,60 @@ impl MetadataDisk {
     /// One with a copy of another's metadata.
     #[must_use]
     pub fn of(file: MemoryKv) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::new(State { file, ..State::default() }) })
+        let state = State { file: Arc::new(file), ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), is_shared: false })
+    }
+
+    /// An engine that many processes share. Sessions of processes that are dead or stopped end.
+    #[must_use]
+    pub fn shared(scheduler: &Scheduler) -> Arc<Self> {
+        let disk = Arc::new(Self { is_shared: true, ..Self::default() });
+        disk.clone().watch(scheduler, BTreeMap::new());
+        disk
+    }
+
+    /// Do many change it?
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// Ends the sessions of which nothing is heard, now and later. `silent_since` has the processes that were silent already.
+    fn watch(self: Arc<Self>, scheduler: &Scheduler, mut silent_since: BTreeMap<ProcessId, Duration>) {
+        scheduler.after(LOOKS_EVERY, move || {
+            let scheduler = crate::scheduler::running();
+            let now = scheduler.now();
+            let processes: Vec<ProcessId> = self.state.lock().sessions.keys().copied().collect();
+            for process in processes {
+                if scheduler.is_alive(process) && !scheduler.is_paused(process) {
+                    silent_since.remove(&process);
+                } else if now - *silent_since.entry(process).or_insert(now) >= SILENCE {
+                    scheduler.tell(|| format!("the session of {process:?} is over"));
+                    self.evict(process);
+                }
+            }
+            self.watch(&scheduler, silent_since);
+        });
+    }
+
+    /// Ends the sessions of a process.
+    pub fn evict(&self, process: ProcessId) {
+        let mut state = self.state.lock();
+        let ended = state.sessions.remove(&process).unwrap_or_default();
+        ended.into_iter().for_each(|session| state.file.evict(session));
+        state.evicted.insert(process);
+    }
+
+    /// Has the process a session that is not over?
+    #[must_use]
+    pub fn has_session(&self, process: ProcessId) -> bool {
+        self.state.lock().sessions.contains_key(&process)
+    }
+
+    /// Had the process a session that is over?
+    #[must_use]
+    pub fn has_lost_session(&self, process: ProcessId) -> bool {
+        self.state.lock().evicted.contains(&process)
     }
 
     /// A process opens it as the owner. `None`: another owns it.
@@ -98,7 +165,8 @@ impl MetadataDisk {
         state.owner = Some(Owner { number, own, behind: Vec::new(), committed: 0, flushed: 0 });
         drop(state);
         let (work, works) = channel();
-        let kv = Arc::new(SimKv { disk: self.clone(), process, owner: Some((number, work)), clock: env.clock.clone() });
+        let owner = Some((number, work));
+        let kv = Arc::new(SimKv { disk: self.clone(), process, owner, member: None, clock: env.clock.clone() });
         let flushes = Arc::downgrade(&kv);
         let clock = env.clock.clone();
         let body = move || {
@@ -113,10 +181,24 @@ impl MetadataDisk {
         Some(kv)
     }
 
-    /// A process opens it beside the owner.
+    /// A process opens it beside the owner, or beside those that change names, with a session that ends by silence, too.
     #[must_use]
     pub fn share(self: &Arc<Self>, process: ProcessId, env: &Env) -> Arc<SimKv> {
-        Arc::new(SimKv { disk: self.clone(), process, owner: None, clock: env.clock.clone() })
+        if self.is_shared {
+            self.state.lock().sessions.entry(process).or_default();
+        }
+        Arc::new(SimKv { disk: self.clone(), process, owner: None, member: None, clock: env.clock.clone() })
+    }
+
+    /// A process opens it as one of many that change names.
+    #[must_use]
+    pub fn join(self: &Arc<Self>, process: ProcessId, env: &Env) -> Arc<SimKv> {
+        let mut state = self.state.lock();
+        let member = state.file.join();
+        state.sessions.entry(process).or_default().extend(member.own());
+        drop(state);
+        let member = Some(member);
+        Arc::new(SimKv { disk: self.clone(), process, owner: None, member, clock: env.clock.clone() })
     }
 
     /// The owner has ended, however it did: what it had not flushed is gone.
@@ -181,7 +263,7 @@ impl MetadataDisk {
     #[must_use]
     pub fn latest(&self) -> MemoryKv {
         let state = self.state.lock();
-        state.owner.as_ref().map_or(&state.file, |owner| &owner.own).fork()
+        state.owner.as_ref().map_or(&*state.file, |owner| &owner.own).fork()
     }
 }
 
@@ -247,10 +329,20 @@ pub struct SimKv {
     process: ProcessId,
     /// Which owner it is, and what it tells its flusher of each commit; `None`: none.
     owner: Option<(u64, Sender<()>)>,
+    /// Its session, if it changes names beside others.
+    member: Option<MemoryMember>,
     clock: Arc<dyn Clock>,
 }
 
 impl SimKv {
+    /// A moment at which others go on: here a request is on its way, if there is one.
+    fn pass(&self) {
+        match self.disk.is_shared {
+            true => self.clock.block(Duration::from_micros(Self::scheduler().below(REQUEST_US_MAX))),
+            false => turns::pass(),
+        }
+    }
+
     fn scheduler() -> Rc<Scheduler> {
         crate::scheduler::running()
     }
@@ -304,6 +396,16 @@ impl SimKv {
 
     /// Commits a batch: through to the disk, or behind others that are to be flushed.
     fn write(&self, batch: Batch) -> Result<(), KvError> {
+        if let Some(member) = &self.member {
+            return member.commit(batch);
+        }
+        if self.disk.is_shared {
+            let state = self.disk.state.lock();
+            if state.evicted.contains(&self.process) {
+                return Err(KvError::Displaced { sentence: "its session has ended; start it again".into() });
+            }
+            return state.file.commit(batch);
+        }
         let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
             self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
             return self.write_through(batch);
@@ -340,20 +442,24 @@ impl SimKv {
 
 impl Kv for SimKv {
     fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
-        turns::pass();
-        Ok(Box::new(self.view()?))
+        self.pass();
+        let view = self.view()?;
+        if self.disk.is_shared {
+            self.pass();
+        }
+        Ok(Box::new(view))
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         if self.disk.state.lock().is_full {
-            turns::pass();
+            self.pass();
             return Err(KvError::Full { store: "the simulated disk".into() });
         }
         self.commit_freeing(batch)
     }
 
     fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
-        turns::pass();
+        self.pass();
         let segments = self.segments_of(&batch);
         let steps = steps_of(&batch, &segments);
         Self::scheduler().reach(self.process, &steps, false);
@@ -363,7 +469,7 @@ impl Kv for SimKv {
         self.write(batch)?;
         self.check_segments(&segments);
         Self::scheduler().reach(self.process, &steps, true);
-        turns::pass();
+        self.pass();
         Ok(())
     }
 
@@ -377,7 +483,12 @@ impl Kv for SimKv {
     }
 
     fn history(&self) -> Option<&dyn History> {
-        Some(self)
+        // That of an engine that many share is not looked at: no replica is kept of it here.
+        (!self.disk.is_shared).then_some(self as &dyn History)
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        self.member.as_ref().and_then(Kv::sessions)
     }
 }
 

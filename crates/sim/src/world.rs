@@ -183,6 +183,8 @@ pub struct World {
     pub programs: Arc<Programs>,
     /// The mount.
     pub mount: Option<Mount>,
+    /// The processes that have the volume mounted, where many have.
+    pub members: Vec<ProcessId>,
     /// Those who care, with what tells them to end.
     pub workers: Vec<(ProcessId, watch::Sender<bool>)>,
     /// Commands that were given; some may have ended.
@@ -206,14 +208,20 @@ impl World {
     /// With places and without processes.
     #[must_use]
     pub fn new(scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
+        Self::over(Arc::default(), scheduler, seed, is_brief)
+    }
+
+    /// The same, with its metadata on this disk. One that many share has no replica on the nodes.
+    #[must_use]
+    pub fn over(disk: Arc<MetadataDisk>, scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
         // By numbers of its own: so the other histories are what they would be without.
         let mut more = ChaCha8Rng::seed_from_u64(!seed);
         more.set_stream(u64::MAX);
         let plan = Plan::of(is_brief, |end| choices.borrow_mut().next_u64() % end);
         let plan = plan.with_more(|end| more.next_u64() % end);
+        let plan = Plan { replica: plan.replica.filter(|_| !disk.is_shared()), ..plan };
         scheduler.tell(|| format!("{plan:?}"));
-        let disk = Arc::<MetadataDisk>::default();
         let places = Arc::new(Places::new(disk.clone()));
         (0..plan.places).for_each(|_| drop(places.add()));
         let programs = Programs::new(plan.programs);
@@ -227,6 +235,7 @@ impl World {
             places,
             programs,
             mount: None,
+            members: Vec::new(),
             workers: Vec::new(),
             commands: Vec::new(),
             next_process: 0,

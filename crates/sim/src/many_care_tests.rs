@@ -1,0 +1,30 @@
+use super::*;
+
+/// A short run; `weft-sim many --care` has the long ones.
+#[test]
+fn several_mounts_with_care_are_one_volume() {
+    let mut operations = 0;
+    for seed in 0..6 {
+        let outcome = run(seed, false);
+        assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
+        operations += outcome.operations;
+    }
+    assert!(operations > 1_000, "{operations} operations");
+}
+
+/// A bug shows by a seed where it is planted, and nothing shows where it is not.
+#[test]
+fn planted_bugs_of_several_mounts_are_found() {
+    for (bug, seed) in PLANTED {
+        assert!(!run_with(bug, seed).complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
+        let sound = run(seed, false);
+        assert!(sound.complaints.is_empty(), "seed {seed}: {:?}", sound.complaints);
+    }
+}
+
+const PLANTED: [(Planted, u64); 4] = [
+    (Planted::CacheNotRevalidated, 0),
+    (Planted::CounterDrifting, 0),
+    (Planted::EarlyFsync, 11),
+    (Planted::FullTakenForAway, 32),
+];
