@@ -133,10 +133,14 @@ impl Engine {
             tracing::error!("{error}");
         }
         let written = self.volume.shut_down().map_err(EngineError::Unwritten);
-        if let Some(replicator) = self.replicator
-            && let Err(why) = replicator.end()
-        {
-            tracing::warn!("the nodes lack the last changes of names until the volume is opened again: {why}");
+        if let Some(replicator) = self.replicator {
+            if let Err(why) = replicator.end() {
+                tracing::warn!("the nodes lack the last changes of names until the volume is opened again: {why}");
+            }
+            // The replica's last round may have written to the store after the volume closed it, and others may hold the volume still.
+            if let Err(error) = self.volume.store().close() {
+                tracing::warn!("the metadata is durable, and stays in two files until it is opened again: {error}");
+            }
         }
         written
     }

@@ -1,3 +1,4 @@
 //! What the engine offers to faces.
 
+mod closing;
 mod second_face;

@@ -6,7 +6,7 @@ use weft_engine::nodes::{NewNode, NodeTable, Place};
 use weft_engine::{Env, MetaUrl, format};
 
 /// A volume of three folders.
-fn make_volume(folder: &Path) -> std::path::PathBuf {
+pub fn make_volume(folder: &Path) -> std::path::PathBuf {
     let meta = folder.join("meta.db");
     let url = MetaUrl::from(meta.as_path());
     format(&url, &*weft_codes::parse("rs:2+1").expect("a code"), None, &Env::system()).expect("a volume");
