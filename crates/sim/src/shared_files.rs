@@ -28,7 +28,7 @@ const REPLACED: &str = "replaced";
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     last: u64,
-    /// By file: the version that whoever opens it now finds at least.
+    /// By file: the version that a program which opens it now finds at least.
     settled: BTreeMap<String, u64>,
     /// Replacements: when each began and ended.
     replacements: BTreeMap<u64, (u64, u64)>,

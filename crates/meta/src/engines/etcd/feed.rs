@@ -1,6 +1,6 @@
 //! What other processes change: the servers tell who watches ranges of keys, own changes too, which are left out by their revisions.
 //!
-//! What changes within some milliseconds is told together: then the answers to own commits are there as well, as a rule. One that comes later
+//! What changes within some milliseconds is sent on together: then the answers to own commits are there as well, as a rule. One that comes later
 //! makes an own change look like that of another, which costs a question and is not wrong.
 
 use super::Engine;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_env::sync::{Mutex, Sender};
 
-/// Changes within this time are told together.
+/// Changes within this time are sent on together.
 const GATHERING: Duration = Duration::from_millis(10);
 /// After a watch has ended.
 const PAUSE: Duration = Duration::from_secs(1);
