@@ -4,7 +4,14 @@
 //! Soundness is checked where steps are made ([`Step::new`], [`Steps::new`]) and where they run ([`run`]): ids are in
 //! range, inputs are never written, no step writes what it reads, and all symbols have one length. A new instruction
 //! set is a file with a [`kernels::Vector`] and a line in [`ISAS`]; the self-test and the tests then compare it.
+//!
+//! Unit tests have the portable set only: to compile the others once more takes twice as long as the rest of the crate. Those
+//! of `tests/it/run.rs` compare every set with the reference.
 #![allow(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(dead_code, unused_imports, unused_macros, reason = "vector kernels, which unit tests lack, use the rest")
+)]
 
 /// Does this machine have the feature? Without the standard library: was the crate compiled for it?
 #[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
@@ -21,14 +28,14 @@ macro_rules! has_feature {
 }
 
 // x86 for bare metal may have no vector registers.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(test)))]
 mod avx2;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(test)))]
 mod avx512;
 mod calls;
 #[cfg(any(all(target_arch = "x86_64", target_feature = "sse2"), target_arch = "aarch64"))]
 mod kernels;
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", not(test)))]
 mod neon;
 #[cfg(any(test, not(feature = "std")))]
 pub(crate) mod once;
@@ -558,13 +565,13 @@ impl Isa {
 
 /// Fastest first. The portable set, which every machine has, is last.
 static ISAS: &[Isa] = &[
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(test)))]
     avx512::ISA,
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(test)))]
     avx2::GFNI_ISA,
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(test)))]
     avx2::ISA,
-    #[cfg(target_arch = "aarch64")]
+    #[cfg(all(target_arch = "aarch64", not(test)))]
     neon::ISA,
     portable::ISA,
 ];
