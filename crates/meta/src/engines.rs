@@ -1,8 +1,9 @@
-//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default, [`postgres`] and [`etcd`] for many machines. All pass
-//! `conformance.rs`.
+//! The engines: [`memory`] for tests and as the oracle, [`sqlite`] the default, [`postgres`] and [`etcd`] for many machines, whose owner
+//! writes [`behind`]. All pass `conformance.rs`.
 //!
 //! A volume names its engine by a [`MetaUrl`](crate::MetaUrl). A new engine is a file here and one line in [`KINDS`].
 
+pub mod behind;
 #[cfg(feature = "shared")]
 pub mod etcd;
 pub mod memory;
@@ -12,11 +13,13 @@ mod opening;
 pub mod postgres;
 #[cfg(feature = "shared")]
 mod remote;
+mod route;
 pub mod sqlite;
 
 pub use memory::MemoryKv;
 pub use opening::OpenError;
-pub use sqlite::{SqliteKv, is_written_through};
+pub use route::is_written_through;
+pub use sqlite::SqliteKv;
 
 use crate::kv::{Kv, Slot};
 use crate::owner::{Holder, Session};

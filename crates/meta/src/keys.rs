@@ -14,7 +14,7 @@
 //! | live | segment | bytes that extents refer to; gone when the segment is dead | owner |
 //! | used-by | segment, ino | a file with extents there; may name too many files, never too few | owner |
 //! | policy | policy id | policy record | owner |
-//! | counter | which | first unused number; of policies: how often something was given one | owner |
+//! | counter | which | first unused number; of policies: how often something was given one; of what is filed: a mark of the last commit | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
 //! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
 //! | locks | ino | the locks of programs on a file, where several processes change the volume | owner |
@@ -173,6 +173,8 @@ pub enum Counter {
     Cookie = 2,
     /// How often something was given a policy, so that who removes policies that nothing has notices.
     Policy = 3,
+    /// The last commit of an owner that writes behind; see `engines/behind.rs`.
+    Filed = 4,
 }
 
 /// One key, typed.
@@ -306,6 +308,7 @@ impl<'a> Key<'a> {
                 [1] => Counter::Ino,
                 [2] => Counter::Cookie,
                 [3] => Counter::Policy,
+                [4] => Counter::Filed,
                 _ => return None,
             }),
             Table::Usage => Key::Usage,
@@ -358,6 +361,7 @@ impl fmt::Display for Key<'_> {
             Key::Counter(Counter::Ino) => write!(f, "counter/ino"),
             Key::Counter(Counter::Cookie) => write!(f, "counter/cookie"),
             Key::Counter(Counter::Policy) => write!(f, "counter/policy"),
+            Key::Counter(Counter::Filed) => write!(f, "counter/filed"),
             Key::Usage => write!(f, "usage"),
             Key::Openings => write!(f, "openings"),
             Key::Locks(ino) => write!(f, "locks/{ino}"),

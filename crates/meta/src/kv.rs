@@ -9,7 +9,7 @@ use std::ops::Range;
 use weft_env::sync::Receiver;
 
 /// Failures of an engine.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum KvError {
     /// A check of the batch did not hold: somebody else wrote first. Run the operation again on a new snapshot.
     #[error("the metadata changed under the operation; it must be tried again")]
@@ -269,6 +269,14 @@ pub trait Sessions: Send + Sync {
     /// # Errors
     /// Those of the engine.
     fn members(&self) -> Result<BTreeSet<i64>, KvError>;
+
+    /// Returns if nobody else can have taken this process's place yet. The engine asks where it has not heard for a while.
+    ///
+    /// # Errors
+    /// [`KvError::Displaced`]: somebody has; others of the engine.
+    fn make_sure(&self) -> Result<(), KvError> {
+        self.own().map(drop)
+    }
 
     /// Keys that others of them change in tables with these first bytes, some milliseconds after each commit. It ends with the store.
     /// Nothing is promised: who listens must find out by time, too. `None`: the engine has no such feed. Asked for once.

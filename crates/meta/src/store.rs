@@ -63,6 +63,8 @@ pub(crate) use merge::aliased;
 /// A transaction is tried this often before [`KvError::Conflict`] is handed on. Only changes of what it decides on make one fail, and those
 /// are few.
 const ATTEMPTS: u32 = 32;
+/// One that may run several times, and keeps its answer.
+type Operation<'o> = &'o mut dyn FnMut(&mut Txn<'_>) -> Result<(), MetaError>;
 
 /// So many numbers are taken from a counter at once, so that the counter is not written for every file. What a process
 /// leaves of its block is never used.
@@ -251,11 +253,21 @@ impl Store {
 
     /// Runs `operation` on one snapshot and forgets what it would have written. Where the engine loses the snapshot, on another.
     fn view<T>(&self, mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>) -> Result<T, MetaError> {
+        let mut answer = None;
+        self.run_on_a_snapshot(&mut |txn| {
+            answer = Some(operation(txn)?);
+            Ok(())
+        })?;
+        Ok(answer.expect("an operation that succeeds has answered"))
+    }
+
+    /// The same for any answer, which the operation keeps.
+    fn run_on_a_snapshot(&self, operation: Operation<'_>) -> Result<(), MetaError> {
         for _ in 1..ATTEMPTS {
             let snapshot = self.kv.snapshot()?;
             match operation(&mut Txn::reading(&*snapshot)) {
                 Err(MetaError::Engine(KvError::Conflict)) => {}
-                answer => return answer,
+                done => return done,
             }
         }
         let snapshot = self.kv.snapshot()?;
@@ -296,22 +308,34 @@ impl Store {
         mut operation: impl FnMut(&mut Txn<'_>) -> Result<T, MetaError>,
         company: Company,
     ) -> Result<Option<T>, MetaError> {
+        let mut answer = None;
+        let run = &mut |txn: &mut Txn<'_>| {
+            answer = Some(operation(txn)?);
+            Ok(())
+        };
+        let is_done = self.run_until_committed(run, company)?;
+        Ok(if is_done { answer } else { None })
+    }
+
+    /// The same for any answer, which the operation keeps; false: it must be alone. It is compiled once, not for each operation.
+    fn run_until_committed(&self, operation: Operation<'_>, company: Company) -> Result<bool, MetaError> {
         for attempt in 0..company.attempts() {
             if attempt > 0 {
                 self.env.clock.block(pause(attempt, self.env.rng.next_u32()));
             }
-            let (answer, frees_room, batch) = {
+            let (frees_room, batch) = {
                 let snapshot = self.kv.snapshot()?;
                 let mut txn = Txn::writing(&*snapshot, company);
-                let answer = operation(&mut txn);
+                let done = operation(&mut txn);
                 if txn.must_be_alone() {
-                    return Ok(None);
+                    return Ok(false);
                 }
                 // The engine could not keep to the moment of the snapshot.
-                if let Err(MetaError::Engine(KvError::Conflict)) = answer {
+                if let Err(MetaError::Engine(KvError::Conflict)) = done {
                     continue;
                 }
-                (answer?, txn.frees_room(), txn.into_batch()?)
+                done?;
+                (txn.frees_room(), txn.into_batch()?)
             };
             let deltas = has_planted(Planted::RetryAppliedTwice).then(|| batch.deltas.clone());
             match self.commit_batch(batch, frees_room) {
@@ -321,7 +345,7 @@ impl Store {
                     }
                 }
                 Err(error) => return Err(error),
-                Ok(()) => return Ok(Some(answer)),
+                Ok(()) => return Ok(true),
             }
         }
         Err(KvError::Conflict.into())

@@ -8,7 +8,7 @@
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
-//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `sqlite/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
+//! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `engine/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
 //! membership; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
@@ -16,6 +16,7 @@ pub mod chaos;
 pub mod checks;
 pub mod client;
 pub mod commands;
+pub mod engine;
 pub mod faults;
 pub mod gossip;
 pub mod history;
@@ -31,7 +32,6 @@ pub mod recovery;
 pub mod scheduler;
 mod shared_files;
 pub mod shrink;
-pub mod sqlite;
 pub mod volume_files;
 mod weights;
 pub mod workload;

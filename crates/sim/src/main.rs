@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::Instant;
 use weft_env::planted::Planted;
 use weft_sim::chaos;
+use weft_sim::engine;
 use weft_sim::history::{Length, run, run_with};
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
-use weft_sim::sqlite;
 
 /// Histories that one process runs: what killed processes leave is never dropped.
 const BATCH: u64 = 50;
@@ -70,6 +70,15 @@ enum Arguments {
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
+    /// Run histories of the write-behind that owners of volumes on servers have
+    Behind {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
     /// Run one history and print all that happens
     Replay {
         /// The seed
@@ -83,11 +92,14 @@ enum Arguments {
         /// The history of the SQLite engine of the seed
         #[arg(long, conflicts_with_all = ["faults", "brief", "without"])]
         engine: bool,
+        /// The history of the write-behind of the seed
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine"])]
+        behind: bool,
         /// The history of daemons that gossip of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "log"])]
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "log"])]
         gossip: bool,
         /// The history of several mounts with workers, commands and faults of nodes of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "gossip"])]
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip"])]
         many: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
@@ -161,6 +173,9 @@ enum Arguments {
         /// Histories of the SQLite engine
         #[arg(long)]
         engine: bool,
+        /// Histories of the write-behind
+        #[arg(long)]
+        behind: bool,
         /// Histories of daemons that gossip
         #[arg(long)]
         gossip: bool,
@@ -193,6 +208,9 @@ fn main() -> Result<()> {
         }
         Arguments::Engine { seeds, jobs } => {
             run_many(seeds, ENGINE_BATCH, &["--engine".into()], jobs, ["steps", "commits", "flushes", "deaths"])
+        }
+        Arguments::Behind { seeds, jobs } => {
+            run_many(seeds, ENGINE_BATCH, &["--behind".into()], jobs, ["steps", "commits", "flushes", "deaths"])
         }
         Arguments::Many { seeds, care: true, jobs } => {
             run_many(seeds, CANARY_BATCH, &["--many".into()], jobs, ["steps", "operations", "mounts", "faults"])
@@ -229,19 +247,11 @@ fn main() -> Result<()> {
         }
         Arguments::Replay { seed, engine: true, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let outcome = sqlite::history::run(seed, true);
-            outcome.lines.iter().for_each(|line| println!("{line}"));
-            println!(
-                "{} steps, {} commits, {} conflicts, {} looks, {} flushes, {} deaths, digest {}",
-                outcome.steps,
-                outcome.commits,
-                outcome.conflicts,
-                outcome.looks,
-                outcome.flushes,
-                outcome.deaths,
-                outcome.digest
-            );
-            whole(seed, &outcome.complaints)
+            whole(seed, &told(engine::history::run(seed, true)).complaints)
+        }
+        Arguments::Replay { seed, behind: true, log, .. } => {
+            log.map_or(Ok(()), product_log::keep)?;
+            whole(seed, &told(engine::behind::run(seed, true)).complaints)
         }
         Arguments::Replay { seed, faults, brief, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
@@ -265,7 +275,7 @@ fn main() -> Result<()> {
         Arguments::Canary { number, seeds, brief, engine } => {
             std::panic::set_hook(Box::new(|_| {}));
             let complaints = |seed| match engine {
-                true => sqlite::history::run_with(Planted::OF_ENGINE[number], seed).complaints,
+                true => engine::history::run_with(Planted::OF_ENGINE[number], seed).complaints,
                 false => run_with(Planted::OF_VOLUME[number], seed, &Length::whole(brief)).complaints,
             };
             let found = seeds.map(|seed| (seed, complaints(seed))).find(|(_, complaints)| !complaints.is_empty());
@@ -274,12 +284,13 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine, gossip, many } => {
+        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, many } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
-                let (complaints, counts) = if engine {
-                    let outcome = sqlite::history::run(seed, false);
+                let (complaints, counts) = if engine || behind {
+                    let run = if engine { engine::history::run } else { engine::behind::run };
+                    let outcome = run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.commits, outcome.flushes, outcome.deaths])
                 } else if many {
                     let outcome = weft_sim::many_care::run(seed, false);
@@ -300,6 +311,21 @@ fn main() -> Result<()> {
             Ok(())
         }
     }
+}
+
+fn told(outcome: engine::history::Outcome) -> engine::history::Outcome {
+    outcome.lines.iter().for_each(|line| println!("{line}"));
+    println!(
+        "{} steps, {} commits, {} conflicts, {} looks, {} flushes, {} deaths, digest {}",
+        outcome.steps,
+        outcome.commits,
+        outcome.conflicts,
+        outcome.looks,
+        outcome.flushes,
+        outcome.deaths,
+        outcome.digest
+    );
+    outcome
 }
 
 fn whole(seed: u64, complaints: &[String]) -> Result<()> {

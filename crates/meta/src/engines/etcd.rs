@@ -147,7 +147,7 @@ impl Engine {
     /// Starts a task.
     fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
         if let Some(runtime) = &self.runtime {
-            runtime.spawn(work);
+            task::start(runtime, work);
         }
     }
 
@@ -234,6 +234,15 @@ impl Sessions for EtcdKv {
         let engine = self.engine.clone();
         let members = self.engine.wait_for(async move { engine.members().await });
         members.and_then(|members| members).map_err(|failure| self.engine.error(failure))
+    }
+
+    fn make_sure(&self) -> Result<(), KvError> {
+        if self.engine.place.is_sure() {
+            return Ok(());
+        }
+        let engine = self.engine.clone();
+        let signed = self.engine.wait_for(async move { engine.sign().await });
+        signed.and_then(|signed| signed).map_err(|failure| self.engine.error(failure))
     }
 
     fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {

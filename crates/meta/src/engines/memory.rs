@@ -34,6 +34,13 @@ struct Listener {
 }
 
 impl Table {
+    fn refuse_if_ended(&self, session: i64) -> Result<(), KvError> {
+        if self.live.contains(&session) {
+            return Ok(());
+        }
+        Err(KvError::Displaced { sentence: "its session has ended; start it again".into() })
+    }
+
     fn news_for_others(&self, session: i64, batch: &Batch) -> Vec<(Sender<ChangedKeys>, ChangedKeys)> {
         let others = self.listeners.iter().filter(|listener| listener.session != session);
         let changed = others.map(|listener| (listener.heard.clone(), batch.changed_in(listener.tables)));
@@ -132,9 +139,7 @@ impl Kv for MemoryMember {
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         // Held, so that nothing is committed after the session has ended.
         let sessions = self.store.sessions.lock();
-        if !sessions.live.contains(&self.session) {
-            return Err(KvError::Displaced { sentence: "its session has ended; start it again".into() });
-        }
+        sessions.refuse_if_ended(self.session)?;
         let news = sessions.news_for_others(self.session, &batch);
         self.store.commit(batch)?;
         drop(sessions);
@@ -161,6 +166,10 @@ impl Sessions for MemoryMember {
 
     fn members(&self) -> Result<BTreeSet<i64>, KvError> {
         Ok(self.store.sessions.lock().live.clone())
+    }
+
+    fn make_sure(&self) -> Result<(), KvError> {
+        self.store.sessions.lock().refuse_if_ended(self.session)
     }
 
     fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {

@@ -69,7 +69,6 @@ mod view;
 mod witness;
 mod writer;
 
-pub use commit::is_written_through;
 pub(crate) use copy::read as read_backup;
 pub(crate) use kind::KIND;
 pub(crate) use making::load_backup;

@@ -109,6 +109,7 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     url.create().unwrap();
     let first = open(&url, Access::Owner);
     first.commit(set(b"a", b"first")).unwrap();
+    first.flush().unwrap();
     let in_use = url.open(Access::Owner, None, &Env::system());
     let Err(OpenError::Owner(OwnerError::InUse { holder: Some(holder), .. })) = in_use else { panic!("it is in use") };
     assert_eq!(holder.process, std::process::id());
@@ -118,6 +119,7 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     assert!(url.evict(sessions[0].id).unwrap() && !url.evict(sessions[0].id).unwrap());
     let second = open(&url, Access::Owner);
     second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
+    second.flush().unwrap();
     // Several at once: some by slots that have counted nothing.
     let late = std::sync::Barrier::new(4);
     std::thread::scope(|scope| {
@@ -125,7 +127,7 @@ fn an_owner_that_lost_its_place_is_kept_out() {
             let (first, late) = (&*first, &late);
             scope.spawn(move || {
                 late.wait();
-                let refused = first.commit(set(key, b"late")).unwrap_err();
+                let refused = first.commit(set(key, b"late")).and_then(|()| first.flush()).unwrap_err();
                 assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
             });
         }

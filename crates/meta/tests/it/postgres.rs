@@ -30,7 +30,10 @@ fn a_copy_that_arrives_late_changes_nothing() {
     // Some attempts are sent again.
     proxy.one_of.store(20, Ordering::Relaxed);
     let mut worker = Worker { number: 1, done: 0 };
-    (0..40).for_each(|_| worker.step(&*kv).unwrap());
+    for _ in 0..40 {
+        worker.step(&*kv).unwrap();
+        kv.flush().unwrap();
+    }
     proxy.one_of.store(0, Ordering::Relaxed);
     let named = server.psql_at("weft", "SELECT string_agg(number::text, ' ') FROM weft.attempt");
     assert!(!named.is_empty(), "those that were sent twice are known");
@@ -107,6 +110,7 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     url.create().unwrap();
     let first = open(&url, Access::Owner);
     first.commit(set(b"a", b"first")).unwrap();
+    first.flush().unwrap();
     let in_use = url.open(Access::Owner, None, &Env::system());
     let Err(OpenError::Owner(OwnerError::InUse { holder: Some(holder), .. })) = in_use else { panic!("it is in use") };
     assert_eq!(holder.process, std::process::id());
@@ -120,8 +124,9 @@ fn an_owner_that_lost_its_place_is_kept_out() {
     assert!(url.evict(sessions[0].id).unwrap() && !url.evict(sessions[0].id).unwrap());
     let second = open(&url, Access::Owner);
     second.commit(when(set(b"a", b"second"), b"a", Some(b"first"))).unwrap();
+    second.flush().unwrap();
     for key in [b"a", b"b"] {
-        let refused = first.commit(set(key, b"late")).unwrap_err();
+        let refused = first.commit(set(key, b"late")).and_then(|()| first.flush()).unwrap_err();
         assert!(matches!(refused, KvError::Displaced { .. }), "{refused}");
     }
     assert_eq!(get(&*first, b"a").as_deref(), Some(&b"second"[..]));

@@ -9,7 +9,7 @@ use super::{EtcdKv, refused, runtime, session};
 use crate::engines::remote::failure::{Failure, mend};
 use crate::engines::remote::task::wait_for;
 use crate::engines::remote::{backup, note};
-use crate::engines::{EngineKind, OpenError, Pieces};
+use crate::engines::{EngineKind, OpenError, Pieces, behind};
 use crate::kv::{Kv, Slot};
 use crate::owner::{Holder, Session};
 use crate::types::Access;
@@ -154,7 +154,9 @@ fn remove(place: &OsStr) -> io::Result<()> {
 }
 
 fn open(place: &OsStr, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Arc<dyn Kv>, OpenError> {
-    Ok(Arc::new(EtcdKv::open(address_of(place)?, access, mountpoint, env)?))
+    let address = address_of(place)?;
+    let shown = address.shown.clone();
+    behind::of_owner(Arc::new(EtcdKv::open(address, access, mountpoint, env)?), access, shown, env)
 }
 
 fn back_up(place: &OsStr, to: &Path, _clock: &dyn Clock) -> Result<(), OpenError> {

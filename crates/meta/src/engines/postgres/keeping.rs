@@ -71,7 +71,7 @@ pub(super) async fn sign(engine: Arc<Engine>) {
 
 impl Engine {
     /// A sign of life, if this process has a session.
-    async fn sign(&self) -> Result<(), Failure> {
+    pub(super) async fn sign(&self) -> Result<(), Failure> {
         let Some(session) = *self.session.lock().await else { return Ok(()) };
         let moment = self.place.moment();
         if self.execute(Sql::Heartbeat, &[&session]).await? == 0 {

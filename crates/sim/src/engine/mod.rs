@@ -6,9 +6,12 @@
 //!
 //! The loop: `open -> what is found is explained by what was acknowledged -> threads commit, look and flush -> death -> open`.
 //!
+//! `behind.rs` does so with the write-behind that owners on servers have.
+//!
 //! Start reading at `history.rs`, then `program.rs` (what threads do), `crash.rs` (steps), `disk.rs` (what a crash leaves) and `order.rs`
 //! (what is promised).
 
+pub mod behind;
 mod crash;
 mod disk;
 pub mod history;

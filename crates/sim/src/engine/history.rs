@@ -2,15 +2,14 @@
 
 use super::crash::{Death, Fate, Watch};
 use super::disk::{Disk, End};
-use super::order::{Asked, Asking, Contents, Key, contents_at, is_explained, seen_at};
-use super::program::{Batches, GROUPS, Program, SHARED, Told, look_at_all};
+use super::order::Contents;
+use super::program::{Batches, Program, SHARED, Told, look_at_all};
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
 use crate::weights::chosen;
 use parking_lot::Mutex;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -251,7 +250,7 @@ impl Life {
         let scheduler = crate::scheduler::running();
         let opened = SqliteKv::open(&self.store, Access::Owner, SHARED, None, &self.env);
         let kv = Arc::new(opened.map_err(|error| format!("what is left does not open: {error}"))?);
-        let found = look_at_all(&kv).map_err(|error| format!("what is left cannot be read: {error}"))?;
+        let found = look_at_all(&*kv).map_err(|error| format!("what is left cannot be read: {error}"))?;
         scheduler.tell(|| format!("finds {found:?}"));
         self.compare(found)?;
         let faults = kv.verify().map_err(|error| format!("it cannot be verified: {error}"))?;
@@ -280,15 +279,7 @@ impl Life {
         let mut told = self.told.lock();
         let calls = told.take_calls();
         let start = std::mem::replace(&mut told.start, found.clone());
-        let is_explained_at = |is_seen: &dyn Fn(&Key) -> bool| {
-            is_explained(&contents_at(&start, is_seen), &seen_at(&calls, is_seen), &contents_at(&found, is_seen))
-        };
-        let is_explained = match self.plan.batches {
-            Batches::Behind => is_explained(&start, &calls, &found),
-            Batches::Grouped => GROUPS.iter().all(|group| is_explained_at(&|key| key[1] == *group)),
-            Batches::Free => keys_of(&start, &calls, &found).iter().all(|key| is_explained_at(&|other| other == key)),
-        };
-        if is_explained { Ok(()) } else { Err(unexplained(&start, &calls, &found)) }
+        self.plan.batches.explain(&start, &calls, &found)
     }
 
     /// Threads use it, and end.
@@ -296,7 +287,8 @@ impl Life {
         let plan = self.plan;
         let program = |number| {
             let (kv, told, clock) = (kv.clone(), self.told.clone(), self.env.clock.clone());
-            Program { number, kv, told, said: self.said.clone(), clock, batches: plan.batches }
+            let said = self.said.clone();
+            Program { number, kv, told, said, clock, batches: plan.batches, is_on_a_server: false }
         };
         program(0).make_counters();
         let start = |number| {
@@ -306,26 +298,6 @@ impl Life {
         let threads: Vec<Thread> = (0..plan.threads).map(start).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
         threads.into_iter().try_for_each(Thread::join).map_err(|stopped| stopped.to_string())
     }
-}
-
-fn keys_of(start: &Contents, calls: &[Asking], found: &Contents) -> BTreeSet<Key> {
-    let written = calls.iter().flat_map(|call| match &call.operation {
-        Asked::Commit { writes, adds, .. } => {
-            writes.iter().map(|(key, _)| key).chain(adds.iter().map(|(key, _)| key)).cloned().collect()
-        }
-        _ => Vec::new(),
-    });
-    start.keys().chain(found.keys()).cloned().chain(written).collect()
-}
-
-fn unexplained(start: &Contents, calls: &[Asking], found: &Contents) -> String {
-    let mut text = format!("no order of {} calls explains what they saw and what was left", calls.len());
-    let asking = calls.iter().map(|call| format!("{call:?}"));
-    for line in [format!("start {start:?}")].into_iter().chain(asking).chain([format!("found {found:?}")]) {
-        crate::scheduler::running().remark(&line);
-    }
-    text.push_str("; see the lines before");
-    text
 }
 
 #[cfg(test)]

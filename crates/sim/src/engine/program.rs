@@ -1,17 +1,16 @@
 //! What the threads of a process do with the engine, and what they were answered.
 
-use super::order::{Answered, Asked, Asking, Contents, Key};
+use super::order::{Answered, Asked, Asking, Contents, Key, contents_at, is_explained, seen_at};
 use crate::linear::Call;
 use crate::scheduler::running;
 use crate::weights::chosen;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use weft_env::{Clock, steps};
 use weft_meta::deltas::Delta;
-use weft_meta::engines::SqliteKv;
 use weft_meta::keys::SharedPrefix;
 use weft_meta::kv::{Batch, Kv, KvError, Pair, Snapshot};
 
@@ -39,7 +38,12 @@ pub struct Told {
     /// ... and how many of these are durable.
     durable: usize,
     now: u64,
-    next_value: u64,
+    /// When another took its place: what it is answered from then on tells nothing.
+    pub place_lost: Option<u64>,
+    /// What was left to it is known.
+    pub is_begun: bool,
+    /// The last number for a value.
+    pub last_value: u64,
     /// How much there was of it.
     pub commits: u64,
     /// See there.
@@ -58,8 +62,8 @@ impl Told {
 
     /// A new number for a value.
     fn draw(&mut self) -> u64 {
-        self.next_value += 1;
-        self.next_value
+        self.last_value += 1;
+        self.last_value
     }
 
     fn begin(&mut self, operation: Asked) -> usize {
@@ -89,14 +93,23 @@ impl Told {
         self.note_durable(self.acknowledged.len());
     }
 
-    /// The process has ended: which calls may have been done, and which survive.
+    /// Another process takes its place.
+    pub fn note_place_lost(&mut self) {
+        self.place_lost = Some(self.now);
+    }
+
+    /// The process has ended, or nobody hears it any more: which calls may have been done, and which survive.
     pub fn take_calls(&mut self) -> Vec<Asking> {
         for index in 0..self.durable {
             self.keep(self.acknowledged[index]);
         }
         self.acknowledged.clear();
         self.durable = 0;
-        let mut calls = std::mem::take(&mut self.calls);
+        // One that has lost its place may go on.
+        let mut calls = if self.place_lost.is_some() { self.calls.clone() } else { std::mem::take(&mut self.calls) };
+        if let Some(lost) = self.place_lost {
+            calls.iter_mut().filter(|call| call.ended > lost).for_each(|call| call.answer = None);
+        }
         // What was looked at and not seen tells nothing.
         calls.retain(|call| call.answer.is_some() || matches!(call.operation, Asked::Commit { .. }));
         calls
@@ -114,12 +127,50 @@ pub enum Batches {
     Free,
 }
 
+impl Batches {
+    /// Is there an order of the calls that explains what they saw, and what was left?
+    ///
+    /// # Errors
+    /// A sentence: there is none.
+    pub fn explain(self, start: &Contents, calls: &[Asking], found: &Contents) -> Result<(), String> {
+        let is_explained_at = |is_seen: &dyn Fn(&Key) -> bool| {
+            is_explained(&contents_at(start, is_seen), &seen_at(calls, is_seen), &contents_at(found, is_seen))
+        };
+        let is_explained = match self {
+            Self::Behind => is_explained(start, calls, found),
+            Self::Grouped => GROUPS.iter().all(|group| is_explained_at(&|key| key[1] == *group)),
+            Self::Free => keys_of(start, calls, found).iter().all(|key| is_explained_at(&|other| other == key)),
+        };
+        if is_explained { Ok(()) } else { Err(unexplained(start, calls, found)) }
+    }
+}
+
+fn keys_of(start: &Contents, calls: &[Asking], found: &Contents) -> BTreeSet<Key> {
+    let written = calls.iter().flat_map(|call| match &call.operation {
+        Asked::Commit { writes, adds, .. } => {
+            writes.iter().map(|(key, _)| key).chain(adds.iter().map(|(key, _)| key)).cloned().collect()
+        }
+        _ => Vec::new(),
+    });
+    start.keys().chain(found.keys()).cloned().chain(written).collect()
+}
+
+fn unexplained(start: &Contents, calls: &[Asking], found: &Contents) -> String {
+    let mut text = format!("no order of {} calls explains what they saw and what was left", calls.len());
+    let asking = calls.iter().map(|call| format!("{call:?}"));
+    for line in [format!("start {start:?}")].into_iter().chain(asking).chain([format!("found {found:?}")]) {
+        crate::scheduler::running().remark(&line);
+    }
+    text.push_str("; see the lines before");
+    text
+}
+
 /// A thread.
 pub struct Program {
     /// Its number.
     pub number: u64,
     /// The engine.
-    pub kv: Arc<SqliteKv>,
+    pub kv: Arc<dyn Kv>,
     /// What all of them are told.
     pub told: Arc<Mutex<Told>>,
     /// Time.
@@ -128,6 +179,8 @@ pub struct Program {
     pub said: Arc<AtomicU64>,
     /// What it commits.
     pub batches: Batches,
+    /// The engine has a server, which may not answer, or refuse a process that has lost its place; and its views may lose their moment.
+    pub is_on_a_server: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -178,13 +231,21 @@ fn contents(pairs: Vec<Pair>) -> Contents {
 ///
 /// # Errors
 /// The engine's.
-pub fn look_at_all(kv: &SqliteKv) -> Result<Contents, KvError> {
+pub fn look_at_all(kv: &dyn Kv) -> Result<Contents, KvError> {
     Ok(contents(kv.snapshot()?.scan(&[], &[u8::MAX], usize::MAX)?))
 }
 
 impl Program {
     fn below(end: u64) -> u64 {
         running().below(end)
+    }
+
+    /// What an engine without a server never does.
+    fn note(&self, failure: &str) {
+        match self.is_on_a_server {
+            true => running().remark(failure),
+            false => complain(failure.to_owned()),
+        }
     }
 
     fn owned(&self) -> Key {
@@ -236,7 +297,9 @@ impl Program {
                 Kind::Fresh => self.make(),
                 Kind::Look => self.look(),
                 Kind::Flush => self.make_durable("flush", |kv| kv.flush()),
-                Kind::File => self.make_durable("file", |kv| kv.history().expect("it has one").settle()),
+                Kind::File => {
+                    self.make_durable("file", |kv| kv.history().map_or_else(|| kv.flush(), |history| history.settle()))
+                }
                 Kind::Close => self.make_durable("close", |kv| kv.close()),
                 Kind::Pause => self.clock.block(Duration::from_micros(Self::below(PAUSE_MS_MAX * 1000))),
             }
@@ -249,7 +312,7 @@ impl Program {
         let snapshot = match self.kv.snapshot() {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                complain(format!("no view: {error}"));
+                self.note(&format!("no view: {error}"));
                 return None;
             }
         };
@@ -258,12 +321,14 @@ impl Program {
             Ok((operation, answer, seen)) => {
                 let mut told = self.told.lock();
                 told.looks += 1;
+                // There its moment is one until the second question.
+                let ended = if self.is_on_a_server { told.tick() } else { ended };
                 running().tell(|| format!("{} sees {operation:?} {answer:?}", self.number));
                 told.calls.push(Call { began, ended, operation, answer: Some(answer) });
                 Some(seen)
             }
             Err(error) => {
-                complain(format!("a view fails: {error}"));
+                self.note(&format!("a view fails: {error}"));
                 None
             }
         }
@@ -325,7 +390,8 @@ impl Program {
                 told.calls[call].operation = Asked::Look(Vec::new());
                 return;
             }
-            Err(error) => return complain(format!("a commit fails: {error}")),
+            // It may be done, or not.
+            Err(error) => return self.note(&format!("a commit fails: {error}")),
         };
         running().tell(|| format!("{} commits {:?} {answer:?}", self.number, told.calls[call].operation));
         told.end(call, answer);
@@ -403,9 +469,9 @@ impl Program {
     }
 
     /// All that is acknowledged when this begins is durable when it ends.
-    fn make_durable(&self, name: &str, act: impl FnOnce(&SqliteKv) -> Result<(), KvError>) {
+    fn make_durable(&self, name: &str, act: impl FnOnce(&dyn Kv) -> Result<(), KvError>) {
         let count = self.told.lock().acknowledged.len();
-        match act(&self.kv) {
+        match act(&*self.kv) {
             Ok(()) => {
                 let mut told = self.told.lock();
                 told.flushes += 1;
@@ -414,7 +480,7 @@ impl Program {
                 running().tell(|| format!("{} did {name}: {count} commits are durable", self.number));
             }
             Err(KvError::Full { .. }) => {}
-            Err(error) => complain(format!("a {name} fails: {error}")),
+            Err(error) => self.note(&format!("a {name} fails: {error}")),
         }
     }
 }
