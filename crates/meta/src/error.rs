@@ -96,5 +96,14 @@ pub enum MetaError {
     Denied(#[from] Denied),
     /// The engine's own answer.
     #[error(transparent)]
-    Engine(#[from] KvError),
+    Engine(KvError),
+}
+
+impl From<KvError> for MetaError {
+    fn from(error: KvError) -> Self {
+        match error {
+            KvError::Displaced { sentence } => Self::Superseded(sentence),
+            error => Self::Engine(error),
+        }
+    }
 }

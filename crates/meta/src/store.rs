@@ -360,10 +360,7 @@ impl Store {
         }
         let committed = if frees_room { self.kv.commit_freeing(batch) } else { self.kv.commit(batch) };
         self.change_count.fetch_add(1, Ordering::AcqRel);
-        committed.map_err(|error| match error {
-            KvError::Displaced { sentence } => MetaError::Superseded(sentence),
-            error => error.into(),
-        })
+        Ok(committed?)
     }
 
     /// A number that was never given out before. Not to be called within a transaction: it may need its own.

@@ -95,8 +95,10 @@ struct State {
     claims: Vec<Vec<u8>>,
     /// What the mark has on the server; `None`: it was not read yet.
     mark: Option<Mark>,
-    /// A commit below that failed, or whose outcome is not known.
+    /// A commit of what was pending that failed, or whose outcome is not known.
     unfinished: Option<Attempt>,
+    /// A batch that was written through, and nobody knows whether it was: before anything else it is found out.
+    unsettled: Option<Attempt>,
     /// Views, by the number of batches that they see.
     views: BTreeMap<u64, usize>,
     /// The last batch that changed a key, of those since the oldest view.
@@ -123,8 +125,6 @@ type Mark = Option<Vec<u8>>;
 struct Attempt {
     /// Without the mark.
     batch: Batch,
-    /// So many batches are committed with it.
-    upto: u64,
     /// The value of the mark before it, and after.
     before: Mark,
     after: Mark,
@@ -157,6 +157,19 @@ impl State {
 
     fn refuse_if_stopped(&self) -> Result<(), KvError> {
         self.stopped.clone().map_or(Ok(()), Err)
+    }
+
+    /// What is pending never happened.
+    fn stop(&mut self, why: &KvError) -> KvError {
+        self.memtable = Memtable::default();
+        (self.unfinished, self.unsettled) = (None, None);
+        self.stopped.get_or_insert_with(|| why.clone()).clone()
+    }
+
+    /// A batch is written through, or was: which views see it nobody knows. Nothing is pending.
+    fn note_through(&mut self, batch: &Batch) {
+        self.note(batch.changed_keys().map(Vec::as_slice));
+        (self.begun, self.filed) = (self.committed, self.committed);
     }
 
     /// When the thread is to file what is pending; `None`: nothing is.
@@ -222,7 +235,7 @@ impl Engine {
             Route::Behind { claims } if !self.are_shared(&batch.ranges) => {
                 self.commit_behind(batch, claims, frees_room)
             }
-            _ => self.commit_through(batch, frees_room),
+            _ => self.commit_through(batch),
         }
     }
 
@@ -303,34 +316,39 @@ impl Engine {
             self.done.wait(&mut state);
             return Ok(None);
         }
-        if state.has(PENDING_BYTES_MAX) {
-            let target = state.committed;
+        if state.unsettled.is_some() || state.has(PENDING_BYTES_MAX) {
             drop(state);
-            self.file_up_to(target)?;
+            self.file_all()?;
             return Ok(None);
         }
         Ok(Some(state))
     }
 
     /// After everything that was committed before it, while no other batch is.
-    fn commit_through(&self, batch: Batch, frees_room: bool) -> Result<(), KvError> {
+    fn commit_through(&self, batch: Batch) -> Result<(), KvError> {
         let _gate = self.close_gate()?;
-        let keys: Vec<Vec<u8>> = batch.changed_keys().cloned().collect();
-        // Views that were taken before do not see it, and nobody knows when it is done: those that are taken meanwhile see it or not.
-        let begin = |state: &mut State| {
-            state.note(keys.iter().map(Vec::as_slice));
-            (state.begun, state.filed) = (state.committed, state.committed);
-        };
-        let target = self.state.lock().committed;
-        self.file_up_to(target)?;
-        begin(&mut self.state.lock());
-        let committed = if frees_room { self.below.commit_freeing(batch) } else { self.below.commit(batch) };
+        self.file_all()?;
+        let before = self.mark()?;
+        let attempt = Attempt { batch, before, after: self.new_mark() };
+        // Views that are taken before do not see it, and those that are taken until it is done may see it or not.
+        self.state.lock().note_through(&attempt.batch);
+        let sent = self.send(&attempt);
         let mut state = self.state.lock();
-        begin(&mut state);
-        if let Err(displaced @ KvError::Displaced { .. }) = &committed {
-            state.stop(displaced);
+        state.note_through(&attempt.batch);
+        match sent {
+            Ok(mark) if mark == attempt.after => {
+                state.mark = Some(mark);
+                Ok(())
+            }
+            Ok(_) => Err(state.stop(&self.displaced())),
+            Err(displaced @ KvError::Displaced { .. }) => Err(state.stop(&displaced)),
+            Err(error @ (KvError::Conflict | KvError::Damaged { .. })) => Err(error),
+            Err(unknown) => {
+                state.waiting_since.get_or_insert_with(|| self.env.clock.now());
+                state.unsettled = Some(attempt);
+                Err(unknown)
+            }
         }
-        committed
     }
 
     /// No batch is committed until it is dropped.
@@ -346,12 +364,23 @@ impl Engine {
         }
     }
 
-    /// Returns when the first `target` batches are on the server.
-    fn file_up_to(&self, target: u64) -> Result<(), KvError> {
+    /// Returns when all that was committed before the call is on the server.
+    fn file_all(&self) -> Result<(), KvError> {
+        let target = self.state.lock().committed;
+        self.take_turns(|state| state.unsettled.is_none() && state.filed >= target)
+    }
+
+    /// Returns when it is known what became of everything that was written through.
+    fn settle(&self) -> Result<(), KvError> {
+        self.take_turns(|state| state.unsettled.is_none())
+    }
+
+    /// Takes turns with others until it is done.
+    fn take_turns(&self, is_done: impl Fn(&State) -> bool) -> Result<(), KvError> {
         let mut state = self.state.lock();
         let failures = state.failures;
         loop {
-            if state.filed >= target {
+            if is_done(&state) {
                 return Ok(());
             }
             state.refuse_if_stopped()?;
@@ -363,59 +392,82 @@ impl Engine {
             if state.is_filing {
                 self.done.wait(&mut state);
             } else {
-                state = self.file(state);
+                state = self.take_turn(state);
             }
         }
     }
 
-    /// Files what is pending, by one commit below.
-    fn file<'e>(&'e self, mut state: MutexGuard<'e, State>) -> MutexGuard<'e, State> {
+    /// Finds out what became of a batch that was written through, or files what is pending.
+    fn take_turn<'e>(&'e self, mut state: MutexGuard<'e, State>) -> MutexGuard<'e, State> {
         state.is_filing = true;
-        let turn = Turn(self);
-        let attempt = match (state.unfinished.take(), state.mark.clone()) {
-            (Some(attempt), _) => Ok(attempt),
-            (None, Some(mark)) => Ok(self.next_attempt(&mut state, mark)),
-            (None, None) => {
-                drop(state);
-                let read = self.below.snapshot().and_then(|snapshot| snapshot.get(&MARK));
-                state = self.state.lock();
-                read.map(|mark| self.next_attempt(&mut state, mark))
-            }
-        };
+        let (turn, unsettled) = (Turn(self), state.unsettled.clone());
         drop(state);
-        let filed = attempt.and_then(|attempt| {
-            let filed = self.commit_below(&attempt);
-            let mut state = self.state.lock();
-            match filed {
-                Ok(()) => {
-                    state.memtable.forget_frozen();
-                    if state.memtable.is_empty() {
-                        state.waiting_since = None;
-                    }
-                    (state.filed, state.failure) = (attempt.upto, None);
-                    state.mark = Some(attempt.after);
-                    Ok(())
-                }
-                Err(failure) => {
-                    state.unfinished = Some(attempt);
-                    Err(failure)
-                }
-            }
-        });
+        let done = match unsettled {
+            Some(attempt) => self.find_out(&attempt),
+            None => self.file(),
+        };
         let mut state = self.state.lock();
-        if let Err(failure) = filed {
-            tracing::warn!(store = %self.store, error = %failure, "what was changed last is not on the server");
-            if let KvError::Displaced { .. } | KvError::Damaged { .. } = failure {
-                state.stop(&failure);
+        match done {
+            Ok(()) => {
+                state.failure = None;
+                if state.memtable.is_empty() {
+                    state.waiting_since = None;
+                }
             }
-            let now = self.env.clock.now();
-            state.failures += 1;
-            state.waiting_since.get_or_insert(now);
-            state.failure = Some((failure, now));
+            Err(failure) => {
+                tracing::warn!(store = %self.store, error = %failure, "what was changed last is not on the server");
+                if let KvError::Displaced { .. } | KvError::Damaged { .. } = failure {
+                    state.stop(&failure);
+                }
+                let now = self.env.clock.now();
+                state.failures += 1;
+                state.waiting_since.get_or_insert(now);
+                state.failure = Some((failure, now));
+            }
         }
         state.is_filing = false;
         turn.ends();
         state
+    }
+
+    /// Was it done? If not, it never will be: the mark moves on.
+    fn find_out(&self, attempt: &Attempt) -> Result<(), KvError> {
+        let nothing = Attempt { batch: Batch::default(), after: self.new_mark(), ..attempt.clone() };
+        let mark = self.send_again(&nothing)?;
+        if ![&nothing.after, &attempt.after].contains(&&mark) {
+            return Err(self.displaced());
+        }
+        let mut state = self.state.lock();
+        state.note_through(&attempt.batch);
+        (state.mark, state.unsettled) = (Some(mark), None);
+        Ok(())
+    }
+
+    /// Files what is pending, by one commit below.
+    fn file(&self) -> Result<(), KvError> {
+        let unfinished = self.state.lock().unfinished.take();
+        let attempt = match unfinished {
+            Some(attempt) => attempt,
+            None => {
+                let before = self.mark()?;
+                self.next_attempt(&mut self.state.lock(), before)
+            }
+        };
+        let sent = self.send_again(&attempt);
+        let mut state = self.state.lock();
+        match sent {
+            Ok(mark) if mark == attempt.after => {
+                state.memtable.forget_frozen();
+                state.filed = state.begun;
+                state.mark = Some(mark);
+                Ok(())
+            }
+            Ok(_) => Err(self.displaced()),
+            Err(failure) => {
+                state.unfinished = Some(attempt);
+                Err(failure)
+            }
+        }
     }
 
     /// All that is pending.
@@ -430,41 +482,65 @@ impl Engine {
         let writes = changes.iter().map(|(key, value)| (key.to_vec(), value.as_deref().map(<[u8]>::to_vec)));
         let checks = claims.into_iter().map(|key| (key, None)).collect();
         let batch = Batch { checks, writes: writes.collect(), ..Batch::default() };
-        let after = [self.env.rng.next_u64().to_be_bytes(), state.committed.to_be_bytes()].concat();
-        Attempt { batch, upto: state.committed, before, after: Some(after) }
+        Attempt { batch, before, after: self.new_mark() }
     }
 
-    fn commit_below(&self, attempt: &Attempt) -> Result<(), KvError> {
+    /// What the mark has on the server.
+    fn mark(&self) -> Result<Mark, KvError> {
+        if let Some(mark) = &self.state.lock().mark {
+            return Ok(mark.clone());
+        }
+        self.below.snapshot()?.get(&MARK)
+    }
+
+    /// A value that it never had.
+    fn new_mark(&self) -> Mark {
+        Some([self.env.rng.next_u64().to_be_bytes(), self.env.rng.next_u64().to_be_bytes()].concat())
+    }
+
+    /// Sends it once. The mark then: its own, also if it was done before; or that of whoever came in between.
+    fn send(&self, attempt: &Attempt) -> Result<Mark, KvError> {
         let mut batch = attempt.batch.clone();
-        let mut asked: Vec<Vec<u8>> = batch.checks.iter().map(|(key, _)| key.clone()).collect();
-        asked.push(MARK.to_vec());
         batch.checks.push((MARK.to_vec(), attempt.before.clone()));
         batch.writes.push((MARK.to_vec(), attempt.after.clone()));
+        match self.below.commit_freeing(batch) {
+            Ok(()) => return Ok(attempt.after.clone()),
+            Err(KvError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+        let mark = self.below.snapshot()?.get(&MARK)?;
+        if mark == attempt.before { Err(KvError::Conflict) } else { Ok(mark) }
+    }
+
+    /// The same for what others can be in the way of only by chance.
+    fn send_again(&self, attempt: &Attempt) -> Result<Mark, KvError> {
         for _ in 0..TRIES {
-            match self.below.commit_freeing(batch.clone()) {
-                Err(KvError::Conflict) => {}
-                committed => return committed,
-            }
-            let mut found = self.below.snapshot()?.get_many(&asked)?;
-            let mark = found.pop().flatten();
-            if mark == attempt.after {
-                return Ok(());
-            }
-            if mark != attempt.before {
-                let sentence = format!(
-                    "another process changed {} in the place of this one, which gave no sign of life for too long; end this one, and start it again",
-                    self.store
-                );
-                return Err(KvError::Displaced { sentence });
-            }
-            if let Some(place) = found.iter().position(Option::is_some) {
-                let key = crate::keys::printable(&asked[place]);
-                let detail = format!("the record {key} is there, whose id this process has just drawn");
-                return Err(KvError::Damaged { store: self.store.clone(), detail });
+            match self.send(attempt) {
+                Err(KvError::Conflict) => self.refuse_claimed(attempt)?,
+                sent => return sent,
             }
         }
         let detail = "other transactions of its server are in the way of each attempt; try again".into();
         Err(KvError::Failed { store: self.store.clone(), detail })
+    }
+
+    /// Its conflict is that somebody else has made a record with an id that this process drew.
+    fn refuse_claimed(&self, attempt: &Attempt) -> Result<(), KvError> {
+        let claimed: Vec<Vec<u8>> = attempt.batch.checks.iter().map(|(key, _)| key.clone()).collect();
+        let found = self.below.snapshot()?.get_many(&claimed)?;
+        let Some(place) = found.iter().position(Option::is_some) else { return Ok(()) };
+        let key = crate::keys::printable(&claimed[place]);
+        let detail = format!("the record {key} is there, whose id this process has just drawn");
+        Err(KvError::Damaged { store: self.store.clone(), detail })
+    }
+
+    /// Somebody else has moved the mark.
+    fn displaced(&self) -> KvError {
+        let sentence = format!(
+            "another process changed {} in the place of this one, which gave no sign of life for too long; end this one, and start it again",
+            self.store
+        );
+        KvError::Displaced { sentence }
     }
 
     /// The work of the thread.
@@ -473,20 +549,11 @@ impl Engine {
         while !state.is_closing {
             let now = self.env.clock.now();
             match state.due() {
-                Some(due) if due <= now && !state.is_filing => state = self.file(state),
+                Some(due) if due <= now && !state.is_filing => state = self.take_turn(state),
                 Some(due) if due > now => self.work.wait_for(&mut state, due - now, || now),
                 _ => self.work.wait(&mut state),
             }
         }
-    }
-}
-
-impl State {
-    /// What is pending never happened.
-    fn stop(&mut self, why: &KvError) {
-        self.stopped.get_or_insert_with(|| why.clone());
-        self.memtable = Memtable::default();
-        self.unfinished = None;
     }
 }
 
@@ -537,8 +604,7 @@ impl Kv for Behind {
     }
 
     fn flush(&self) -> Result<(), KvError> {
-        let target = self.engine.state.lock().committed;
-        self.engine.file_up_to(target)?;
+        self.engine.file_all()?;
         self.engine.below.flush()
     }
 

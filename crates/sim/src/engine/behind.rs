@@ -28,7 +28,7 @@ use weft_meta::kv::{Batch, Kv, KvError, Pair, Sessions, Snapshot};
 
 const LIVES_MAX: u64 = 4;
 const THREADS_MAX: u64 = 4;
-const OPERATIONS_MAX: u64 = 14;
+const OPERATIONS_MAX: u64 = 10;
 /// A life that takes more has something that never ends.
 const STEPS_MAX: u64 = 200_000;
 /// A life has up to this number of steps before it dies.
@@ -238,8 +238,8 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
         lives: 1 + below(LIVES_MAX),
         threads: 1 + below(THREADS_MAX),
         operations: 2 + below(OPERATIONS_MAX - 1),
-        lost: [0, 0, 100, 300][below(4) as usize],
-        unanswered: [0, 0, 100, 300][below(4) as usize],
+        lost: [0, 0, 50, 200][below(4) as usize],
+        unanswered: [0, 0, 50, 200][below(4) as usize],
         late: [0, 500][below(2) as usize],
     };
     scheduler.tell(|| format!("{plan:?}"));

@@ -108,6 +108,8 @@ impl Told {
         // One that has lost its place may go on.
         let mut calls = if self.place_lost.is_some() { self.calls.clone() } else { std::mem::take(&mut self.calls) };
         if let Some(lost) = self.place_lost {
+            // Nothing of it is done from then on.
+            calls.retain(|call| call.began <= lost);
             calls.iter_mut().filter(|call| call.ended > lost).for_each(|call| call.answer = None);
         }
         // What was looked at and not seen tells nothing.

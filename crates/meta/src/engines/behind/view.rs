@@ -77,6 +77,7 @@ pub(super) struct Taken<'e> {
 
 impl<'e> Taken<'e> {
     pub fn new(engine: &'e Engine) -> Result<Self, KvError> {
+        engine.settle()?;
         let taken = Self::now(engine);
         let sessions = engine.below.sessions().filter(|_| !taken.memtable.is_empty());
         match sessions.map_or(Ok(()), Sessions::make_sure) {
