@@ -21,6 +21,8 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Policy(PolicyId(7)), "0c00000007", "policy/7"),
         (Key::Counter(Counter::Ino), "0d01", "counter/ino"),
         (Key::Counter(Counter::Cookie), "0d02", "counter/cookie"),
+        (Key::Counter(Counter::Policy), "0d03", "counter/policy"),
+        (Key::Counter(Counter::Filed), "0d04", "counter/filed"),
         (Key::Usage, "0e", "usage"),
         (Key::Openings, "10", "openings"),
         (Key::Locks(Ino(3)), "110000000000000003", "locks/3"),
