@@ -1,23 +1,32 @@
 #!/usr/bin/env bash
-# Three machines, one volume: what happens to programs when a mount, a daemon and the database's primary die, each in turn.
+# Three machines, one volume: what happens to programs when a mount, a daemon and a server of the metadata die, each in turn.
 #
-#   lab/many_mounts.sh [--seconds N]
+#   lab/many_mounts.sh [--seconds N] [--etcd]
 #
 # Machines a, b and c are network namespaces on one bridge, each with its own host name, two daemons and a mount. The metadata is on
-# PostgreSQL: the primary on a, a synchronous standby on b. Programs on all three write files, append to one log and count in one file under a
+# PostgreSQL, the primary on a and a synchronous standby on b; with --etcd on etcd, a member on each machine. Programs on all three write files, append to one log and count in one file under a
 # lock, and note outside of the volume what was acknowledged. After N seconds (10) a daemon on c is killed, then the mount of c, then the
-# primary, and the standby is promoted; each time the longest pause of any program that goes on is told. In the end everything that was
+# primary, and the standby is promoted (of etcd: the leader); each time the longest pause of any program that goes on is told. In the end everything that was
 # acknowledged is read on every mount that is left, and the volume is checked.
 #
-# Needs root, ip, python3, fuse3 and postgresql. WEFT=PROGRAM takes a build that is there.
+# Needs root, ip, python3, fuse3 and postgresql, or etcd-server and etcd-client. WEFT=PROGRAM takes a build that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=10
-[ "${1:-}" = "--seconds" ] && seconds="$2"
+seconds=10 engine=postgres
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --seconds) seconds="$2"; shift 2 ;;
+    --etcd) engine=etcd; shift ;;
+    *) echo "usage: lab/many_mounts.sh [--seconds N] [--etcd]" >&2; exit 1 ;;
+    esac
+done
 [ "$(id -u)" = 0 ] || { echo "lab/many_mounts.sh needs root: it makes network namespaces" >&2; exit 1; }
-postgres_bin="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)"
-for program in ip python3 fusermount3 "$postgres_bin/initdb"; do
-    command -v "$program" >/dev/null || { echo "lab/many_mounts.sh needs $program: apt-get install iproute2 python3 fuse3 postgresql" >&2; exit 1; }
+postgres_bin="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1 || true)"
+servers=("$postgres_bin/initdb")
+[ "$engine" = etcd ] && servers=(etcd etcdctl)
+for program in ip python3 fusermount3 "${servers[@]}"; do
+    command -v "$program" >/dev/null ||
+        { echo "lab/many_mounts.sh needs $program: apt-get install iproute2 python3 fuse3 postgresql etcd-server etcd-client" >&2; exit 1; }
 done
 weft="${WEFT:-}"
 [ -n "$weft" ] || { cargo build --release --locked; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
@@ -67,8 +76,7 @@ for machine in "${machines[@]}"; do
     ip -n "$tag$machine" addr add "10.77.0.$number/24" dev eth0
     ip -n "$tag$machine" link set eth0 up
     ip -n "$tag$machine" link set lo up
-    mkdir -p "$work/$machine"/{mnt,postgres,disk1,disk2}
-    chown postgres "$work/$machine/postgres"
+    mkdir -p "$work/$machine"/{mnt,disk1,disk2}
     number=$((number + 1))
 done
 
@@ -79,16 +87,53 @@ server() { # MACHINE ADDRESS: the server whose data is there
 psql_at() { # ADDRESS SQL
     on c "$postgres_bin/psql" -h "$1" -U weft -d postgres -qtAc "$2"
 }
-as_postgres a "$postgres_bin/initdb" -D "$work/a/postgres/data" -A trust -U weft >/dev/null
-printf 'host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n' >>"$work/a/postgres/data/pg_hba.conf"
-server a 10.77.0.1
-as_postgres b "$postgres_bin/pg_basebackup" -h 10.77.0.1 -U weft -D "$work/b/postgres/data" -R -X stream -c fast
-server b 10.77.0.2
-psql_at 10.77.0.1 "ALTER SYSTEM SET synchronous_standby_names = '*'"
-psql_at 10.77.0.1 "SELECT pg_reload_conf()" >/dev/null
-psql_at 10.77.0.1 "CREATE DATABASE weft"
+start_postgres() {
+    for machine in a b; do install -d -o postgres "$work/$machine/postgres"; done
+    as_postgres a "$postgres_bin/initdb" -D "$work/a/postgres/data" -A trust -U weft >/dev/null
+    printf 'host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n' >>"$work/a/postgres/data/pg_hba.conf"
+    server a 10.77.0.1
+    as_postgres b "$postgres_bin/pg_basebackup" -h 10.77.0.1 -U weft -D "$work/b/postgres/data" -R -X stream -c fast
+    server b 10.77.0.2
+    psql_at 10.77.0.1 "ALTER SYSTEM SET synchronous_standby_names = '*'"
+    psql_at 10.77.0.1 "SELECT pg_reload_conf()" >/dev/null
+    psql_at 10.77.0.1 "CREATE DATABASE weft"
+    meta="postgres://weft@10.77.0.1,10.77.0.2/weft?sslmode=disable"
+}
+lose_postgres() {
+    kill -9 "$(head -1 "$work/a/postgres/data/postmaster.pid")"
+    sleep 2
+    psql_at 10.77.0.2 "ALTER SYSTEM RESET synchronous_standby_names"
+    psql_at 10.77.0.2 "SELECT pg_reload_conf()" >/dev/null
+    psql_at 10.77.0.2 "SELECT pg_promote(true, 60)" >/dev/null
+    lost="the primary was killed, and the standby promoted after 2 s"
+}
 
-meta="postgres://weft@10.77.0.1,10.77.0.2/weft?sslmode=disable"
+etcd_at() { # COMMAND...: by etcd's own program, of all members
+    ETCDCTL_API=3 on c etcdctl --endpoints=http://10.77.0.1:2379,http://10.77.0.2:2379,http://10.77.0.3:2379 "$@"
+}
+start_etcd() {
+    local cluster="a=http://10.77.0.1:2380,b=http://10.77.0.2:2380,c=http://10.77.0.3:2380" number=1
+    for machine in "${machines[@]}"; do
+        on "$machine" sh -c 'echo $$ >"$0" && exec etcd "$@"' "$work/10.77.0.$number.pid" --name "$machine" \
+            --data-dir "$work/$machine/etcd" --initial-cluster "$cluster" --initial-cluster-state new \
+            --listen-client-urls "http://10.77.0.$number:2379" --advertise-client-urls "http://10.77.0.$number:2379" \
+            --listen-peer-urls "http://10.77.0.$number:2380" --initial-advertise-peer-urls "http://10.77.0.$number:2380" \
+            >"$work/$machine/etcd.log" 2>&1 &
+        number=$((number + 1))
+    done
+    for _ in $(seq 300); do etcd_at endpoint health >/dev/null 2>&1 && break; sleep 0.1; done
+    meta="etcd://10.77.0.1,10.77.0.2,10.77.0.3/weft?tls=off"
+}
+lose_etcd() {
+    local leader
+    leader="$(etcd_at endpoint status --write-out=json |
+        python3 -c 'import json, sys; print(*[m["Endpoint"] for m in json.load(sys.stdin) if m["Status"]["leader"] == m["Status"]["header"]["member_id"]])')"
+    leader="${leader#http://}"
+    kill -9 "$(cat "$work/${leader%:*}.pid")"
+    lost="the leader was killed"
+}
+
+"start_$engine"
 on a "$weft" format --policy rs:4+2 "$meta" >/dev/null
 number=1
 for machine in "${machines[@]}"; do
@@ -164,13 +209,9 @@ while [ -n "$(mount_of c)" ]; do sleep 0.5; done
 echo "the mount of c was killed: its session was over after $(python3 -c "import time; print(f'{time.time() - $killed:.0f}')") s"
 sleep "$seconds"
 echo "    and the longest step of the others took $(longest a b) s"
-kill -9 "$(head -1 "$work/a/postgres/data/postmaster.pid")"
-sleep 2
-psql_at 10.77.0.2 "ALTER SYSTEM RESET synchronous_standby_names"
-psql_at 10.77.0.2 "SELECT pg_reload_conf()" >/dev/null
-psql_at 10.77.0.2 "SELECT pg_promote(true, 60)" >/dev/null
+"lose_$engine"
 sleep "$seconds"
-echo "the primary was killed, and the standby promoted after 2 s: the longest step took $(longest a b) s"
+echo "$lost: the longest step took $(longest a b) s"
 touch "$work/stop"
 for machine in a b; do wait "${program[$machine]}" || { echo "the program on $machine was told of an error:"; cat "$work/$machine.errors"; exit 1; }; done
 wait "${program[c]}" || true

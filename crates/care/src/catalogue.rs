@@ -43,6 +43,19 @@ pub enum Renewed {
     Itself,
 }
 
+/// A segment, and what is counted and noted of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surveyed {
+    /// Its id.
+    pub segment: SegmentId,
+    /// Its record.
+    pub record: SegmentRecord,
+    /// Bytes that files refer to; 0: it is dead.
+    pub live_bytes: u64,
+    /// What was noted of its shards.
+    pub damage: DamageRecord,
+}
+
 /// The catalogue of segments. Listings are ascending and continue after the last entry of the page before.
 pub trait Catalogue: Send + Sync {
     /// All nodes of the volume.
@@ -64,6 +77,9 @@ pub trait Catalogue: Send + Sync {
         after: Option<SegmentId>,
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError>;
+
+    /// The same, each with what is counted and noted of it, all as of one moment.
+    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError>;
 
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
@@ -202,6 +218,23 @@ pub trait Catalogue: Send + Sync {
 
 /// Segments per page of a walk: enough to make the pages' cost vanish, few enough to hold.
 const PAGE: usize = 512;
+
+/// All segments with what is counted and noted of them, page by page.
+pub(crate) fn surveyed(
+    catalogue: &dyn Catalogue,
+    mut each: impl FnMut(Surveyed) -> Result<(), CatalogueError>,
+) -> Result<(), CatalogueError> {
+    let mut after = None;
+    loop {
+        let page = catalogue.survey(after, PAGE)?;
+        let is_last = page.len() < PAGE;
+        after = page.last().map(|last| last.segment);
+        page.into_iter().try_for_each(&mut each)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
 
 /// Calls `each` for all segments after `after`, page by page, each page read when it is needed.
 pub(crate) struct Walk<'c> {

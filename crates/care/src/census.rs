@@ -2,7 +2,7 @@
 //!
 //! [`Tally`] is pure; [`census`] and [`glance`] feed it. A job says that it is done only after a census of its own.
 
-use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk, surveyed};
 use crate::damage::{believed, note, noted_standings};
 use crate::job::{Cancelled, Job};
 use crate::look::{Look, by_shard};
@@ -211,17 +211,15 @@ pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, Catal
 /// The catalogue cannot be read.
 pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Tally, Dead), CatalogueError> {
     let (mut tally, mut dead, mut margins) = (Tally::default(), Dead::default(), Margins::default());
-    for entry in Walk::new(catalogue, None) {
-        let (segment, record) = entry?;
-        if catalogue.live_bytes(segment)? == 0 {
+    surveyed(catalogue, |Surveyed { segment, record, live_bytes, damage }| {
+        if live_bytes == 0 {
             dead.segment_count += 1;
             dead.bytes += record.stored_bytes();
-            continue;
+            return Ok(());
         }
-        let noted = catalogue.damage(segment)?.unwrap_or_default();
-        let verdicts = noted_standings(segment, &record, roster, &noted);
-        tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
-    }
+        let verdicts = noted_standings(segment, &record, roster, &damage);
+        tally.add(segment, &record, &verdicts, &mut margins, catalogue)
+    })?;
     Ok((tally, dead))
 }
 

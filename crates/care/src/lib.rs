@@ -37,7 +37,7 @@ pub mod watch;
 pub mod worker;
 
 pub use board::Board;
-pub use catalogue::{Catalogue, CatalogueError, Renewed};
+pub use catalogue::{Catalogue, CatalogueError, Renewed, Surveyed};
 pub use census::{CareError, CodeTally, Dead, Tally, glance, glance_with_dead};
 pub use damage::noted_standings;
 pub use faulty_helpers::{Faults, FaultyHelpers};

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use weft_care::{Catalogue, CatalogueError, Renewed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Surveyed};
 use weft_env::Env;
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
@@ -13,7 +13,7 @@ use weft_format::records::{
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{Ino, NodeId, SegmentId, ShardKey};
-use weft_meta::{Access, Extent, Fence, MetaError, MetaUrl, Store};
+use weft_meta::{Access, Extent, Fence, MetaError, MetaUrl, Store, SurveyedSegment};
 use weft_vfs::open::open_store;
 use weft_vfs::{VfsError, Volume, merge};
 
@@ -163,6 +163,16 @@ impl Catalogue for StoreCatalogue {
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
         self.ask(|store| store.segments(after, limit))
+    }
+
+    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
+        let surveyed = |SurveyedSegment { segment, record, live_bytes, damage }| Surveyed {
+            segment,
+            record,
+            live_bytes,
+            damage: damage.unwrap_or_default(),
+        };
+        Ok(self.ask(|store| store.survey_segments(after, limit))?.into_iter().map(surveyed).collect())
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

@@ -6,6 +6,9 @@ mod chunk_servers;
 mod codes;
 mod counted;
 mod durability;
+mod growth;
+mod load;
+mod many_mounts;
 mod mojette;
 mod ms_basic;
 mod ms_basic_transfers;
@@ -32,10 +35,12 @@ pub fn experiments() -> &'static [&'static dyn Experiment] {
         &ms_basic_transfers::MsBasicTransfers,
         &overhead::Overhead,
         &chunk_servers::ChunkServers,
+        &many_mounts::ManyMounts,
         &codes::Codes,
         &durability::Durability,
         &choose::Choose,
         &wide_area::WideArea,
+        &growth::Growth,
     ]
 }
 

@@ -27,7 +27,7 @@ fn run_all(experiment: &dyn Experiment, seed: u64, directory: &Path) -> Vec<u8> 
 
 /// Computed points need none; real ones are tested where the program is.
 fn no_bench() -> Bench {
-    Bench { program: "weft".into(), folder: "nowhere".into() }
+    Bench { program: "weft".into(), folder: "nowhere".into(), server: None }
 }
 
 fn is_real(experiment: &dyn Experiment) -> bool {

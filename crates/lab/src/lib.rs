@@ -4,8 +4,8 @@
 //! points that a directory does not have yet, [`report`] makes one page of what it has.
 //!
 //! Points are computed (counted or simulated) or real: daemons that serve, behind emulated lines, a volume that is used through
-//! the program. It stands on `codes` for what is counted, and on `transfer` over `nodes` in memory for downloads in simulated time
-//! (`network.rs`).
+//! the program. It stands on `codes` for what is counted, on `transfer` over `nodes` in memory for downloads in simulated time
+//! (`network.rs`), and on `meta` for volumes of many records (`generated.rs`).
 //!
 //! What it never does: print, or read a clock but for real points. Progress and the machine's description come in as arguments;
 //! chance comes from the seed, so that a computed experiment gives the same samples to the byte.
@@ -13,17 +13,19 @@
 //! The loop: `points -> point.measure(random) -> samples in data.jsonl -> figures and a verdict -> report.html`.
 //!
 //! Start reading at `experiment.rs`, then `run.rs`, `page.rs`, and an experiment: `experiments/availability.rs`. For real
-//! points: `rig.rs`, `line.rs`.
+//! points: `rig.rs`, `line.rs`, `process.rs`.
 //! A new experiment is one file in `experiments/` and one line in `experiments.rs`.
 
 pub mod error;
 pub mod experiment;
 pub mod experiments;
+pub mod generated;
 pub mod line;
 pub mod models;
 pub mod network;
 pub mod page;
 pub mod plot;
+pub mod process;
 pub mod record;
 pub mod rig;
 pub mod run;

@@ -5,6 +5,7 @@
 //! end included (some hundredths of a second).
 
 use crate::line::{Cable, Line, Relay};
+use crate::process::{self, Taken};
 use rand::RngCore;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
@@ -25,19 +26,25 @@ pub struct Bench {
     pub program: PathBuf,
     /// A folder for volumes and nodes; what is made in it is removed again.
     pub folder: PathBuf,
+    /// A server of metadata that several mounts reach: `postgres://USER@HOST:PORT/DATABASE` or `etcd://HOST:PORT`. Volumes are made there
+    /// beside each other, and stay.
+    pub server: Option<String>,
 }
 
 /// A daemon is given this long to say where it listens.
 const START: Duration = Duration::from_secs(30);
 
-/// A volume over daemons.
+/// A volume over daemons, or over folders.
 pub struct Rig {
     bench: Bench,
+    /// Where its metadata is, as commands name it.
+    meta: String,
     /// The client's own line, which all its requests share.
     pub client: Arc<Cable>,
     nodes: Vec<Served>,
     started: usize,
-    is_mounted: bool,
+    /// Below the client's folder.
+    mounted: Vec<String>,
     // Last, so that it is removed after the daemons have ended.
     folder: TempDir,
 }
@@ -83,22 +90,62 @@ impl Rig {
         Rig::over(bench, code, (0..count).map(|_| None), Line::unlimited())
     }
 
+    /// The same with metadata on the bench's server, so that several mounts may share the volume.
+    ///
+    /// # Errors
+    /// As [`Rig::start`]; the bench has no server.
+    pub fn on_server(bench: &Bench, code: &str, count: usize) -> Result<Rig, String> {
+        let server =
+            bench.server.as_ref().ok_or("it needs a server that several mounts reach: name one with --server")?;
+        let mut rig = Rig::empty(bench, code, Line::unlimited(), |folder| volume_on(server, folder))?;
+        (0..count).try_for_each(|_| rig.add_daemon(None))?;
+        Ok(rig)
+    }
+
+    /// A volume over folders, without daemons, and with its metadata in a file.
+    ///
+    /// # Errors
+    /// As [`Rig::start`].
+    pub fn over_folders(bench: &Bench, code: &str, count: usize) -> Result<Rig, String> {
+        let rig = Rig::empty(bench, code, Line::unlimited(), |_| META.to_owned())?;
+        (0..count).try_for_each(|index| {
+            let name = node_name(index);
+            rig.weft(["node", "add", META, &name, &folder_name(&name)]).map(drop)
+        })?;
+        Ok(rig)
+    }
+
     fn over(
         bench: &Bench,
         code: &str,
         cables: impl Iterator<Item = Option<Arc<Cable>>>,
         client: Line,
     ) -> Result<Rig, String> {
-        let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
-        let (bench, client) = (bench.clone(), Cable::new(client));
-        let mut rig = Rig { bench, client, nodes: Vec::new(), started: 0, is_mounted: false, folder };
-        rig.weft(["format", "meta", "--policy", code])?;
-        for (index, cable) in cables.enumerate() {
-            let served = rig.serve(cable)?;
-            rig.weft(["node", "add", "meta", &node_name(index), &served.url()])?;
-            rig.nodes.push(served);
-        }
+        let mut rig = Rig::empty(bench, code, client, |_| META.to_owned())?;
+        cables.into_iter().try_for_each(|cable| rig.add_daemon(cable))?;
         Ok(rig)
+    }
+
+    /// A volume without nodes.
+    fn empty(bench: &Bench, code: &str, client: Line, meta: impl FnOnce(&Path) -> String) -> Result<Rig, String> {
+        let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
+        let (bench, client, meta) = (bench.clone(), Cable::new(client), meta(folder.path()));
+        let rig = Rig { bench, meta, client, nodes: Vec::new(), started: 0, mounted: Vec::new(), folder };
+        rig.weft(["format", &rig.meta, "--policy", code])?;
+        Ok(rig)
+    }
+
+    fn add_daemon(&mut self, cable: Option<Arc<Cable>>) -> Result<(), String> {
+        let served = self.serve(cable)?;
+        self.weft(["node", "add", &self.meta, &node_name(self.nodes.len()), &served.url()])?;
+        self.nodes.push(served);
+        Ok(())
+    }
+
+    /// Where the volume's metadata is, as commands name it.
+    #[must_use]
+    pub fn meta(&self) -> &str {
+        &self.meta
     }
 
     /// Mounts the volume; files are below [`Rig::mount_point`].
@@ -106,19 +153,33 @@ impl Rig {
     /// # Errors
     /// What the program said, where it failed.
     pub fn mount(&mut self) -> Result<(), String> {
-        fs::create_dir_all(self.mount_point()).map_err(named("a folder", &self.mount_point()))?;
-        self.weft(["mount", "--background", "meta", MOUNT_POINT])?;
-        self.is_mounted = true;
+        self.mount_by(MOUNT_POINT, &[])
+    }
+
+    /// Mounts the volume `count` times, all of which change it; files are below [`Rig::mount_points`].
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn mount_together(&mut self, count: usize) -> Result<(), String> {
+        (0..count).try_for_each(|number| self.mount_by(&format!("{MOUNT_POINT}{number}"), &["--shared"]))
+    }
+
+    fn mount_by(&mut self, name: &str, flags: &[&str]) -> Result<(), String> {
+        fs::create_dir_all(self.path(name)).map_err(named("a folder", &self.path(name)))?;
+        self.weft([&["mount", "--background"], flags, &[&*self.meta, name]].concat())?;
+        self.mounted.push(name.to_owned());
         Ok(())
     }
 
-    /// Ends the mount when everything is on the nodes. What the kernel has kept of the files goes with it.
+    /// Ends all mounts when everything is on the nodes. What the kernel has kept of the files goes with them.
     ///
     /// # Errors
     /// What the program said, where it failed.
     pub fn umount(&mut self) -> Result<(), String> {
-        self.weft(["umount", MOUNT_POINT])?;
-        self.is_mounted = false;
+        while let Some(name) = self.mounted.last() {
+            self.weft(["umount", name])?;
+            self.mounted.pop();
+        }
         Ok(())
     }
 
@@ -126,6 +187,23 @@ impl Rig {
     #[must_use]
     pub fn mount_point(&self) -> PathBuf {
         self.path(MOUNT_POINT)
+    }
+
+    /// Where [`Rig::mount_together`] has mounted it.
+    #[must_use]
+    pub fn mount_points(&self) -> Vec<PathBuf> {
+        self.mounted.iter().map(|name| self.path(name)).collect()
+    }
+
+    /// The process of the mount of a volume whose metadata is in a file.
+    ///
+    /// # Errors
+    /// A sentence, where no process has it.
+    pub fn mount_process(&self) -> Result<u32, String> {
+        let path = self.path(&format!("{}-owner", self.meta));
+        let text = fs::read_to_string(&path).map_err(named("a note", &path))?;
+        let number = text.lines().find_map(|line| line.strip_prefix("process ")?.parse().ok());
+        number.ok_or_else(|| format!("{} names no process", path.display()))
     }
 
     /// A path of a file of the client.
@@ -202,15 +280,59 @@ impl Rig {
     pub fn replace(&mut self, node: usize) -> Result<(), String> {
         let cable = self.nodes[node].line.as_ref().map(|(_, cable)| cable.clone());
         let served = self.serve(cable)?;
-        self.weft(["node", "replace", "meta", &node_name(node), &served.url()])?;
+        self.weft(["node", "replace", &self.meta, &node_name(node), &served.url()])?;
         self.nodes[node] = served;
         Ok(())
     }
 
+    /// Deletes the folder of a node of [`Rig::over_folders`], and puts an empty one in its place.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be deleted or the new one is refused.
+    pub fn lose_folder(&self, node: usize) -> Result<(), String> {
+        let name = node_name(node);
+        let folder = self.path(&folder_name(&name));
+        fs::remove_dir_all(&folder).map_err(named("a folder", &folder))?;
+        self.weft(["node", "replace", &self.meta, &name, &format!("new-{}", folder_name(&name))]).map(drop)
+    }
+
+    /// Runs a command as [`Rig::weft_to_nowhere`] does, and measures its process. Status 2 and 3 say that something is left to do.
+    ///
+    /// # Errors
+    /// What the program said, where it failed.
+    pub fn measure<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Result<Taken, String> {
+        let complaints = self.path("complaints");
+        let file = File::create(&complaints).map_err(named("a file", &complaints))?;
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::null()).stderr(file);
+        let (status, taken) = process::measure(&mut command).map_err(named("the program", &self.bench.program))?;
+        match status.code() {
+            Some(0 | 2 | 3) => Ok(taken),
+            _ => Err(fs::read_to_string(&complaints).unwrap_or_default().trim().to_owned()),
+        }
+    }
+
+    /// Starts a command as a client on another machine does, whose host has this name, and gives its bytes nowhere.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be started: only root may give a process a host name of its own.
+    pub fn spawn_elsewhere(&self, host: &str, arguments: &[&str]) -> Result<Child, String> {
+        let mut command = Command::new("unshare");
+        command.args(["--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", host]).arg(&self.bench.program);
+        self.at_home(command.args(arguments));
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().map_err(|error| format!("`unshare` (util-linux) cannot be run: {error}"))
+    }
+
     fn command<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Command {
         let mut command = Command::new(&self.bench.program);
-        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        self.at_home(command.args(arguments));
         command
+    }
+
+    /// In the client's folder, which also has what programs note of volumes on servers.
+    fn at_home(&self, command: &mut Command) {
+        command.current_dir(self.folder.path()).env("XDG_STATE_HOME", self.path("state")).stdin(Stdio::null());
     }
 
     /// A daemon with an empty folder of its own.
@@ -237,9 +359,9 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        if self.is_mounted {
+        for name in &self.mounted {
             // Daemons may be gone: what is mounted must not keep the folder.
-            let _ = self.command(["umount", "--force", MOUNT_POINT]).output();
+            let _ = self.command(["umount", "--force", name]).output();
         }
     }
 }
@@ -253,8 +375,22 @@ impl Served {
 /// Below the client's folder.
 const MOUNT_POINT: &str = "mnt";
 
+/// Metadata in a file of the client's folder.
+const META: &str = "meta";
+
+/// A place of its own on a server, named by the rig's folder.
+fn volume_on(server: &str, folder: &Path) -> String {
+    let name = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().to_lowercase());
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if server.starts_with("etcd:") { format!("{server}/{name}") } else { format!("{server}?schema={name}") }
+}
+
 fn node_name(index: usize) -> String {
     format!("n{index}")
+}
+
+fn folder_name(node: &str) -> String {
+    format!("folder-{node}")
 }
 
 /// Waits until a daemon says where it listens.

@@ -7,7 +7,7 @@
 //! inode, a segment or the last name of anything, and it mends nothing at all while a record cannot be read: what seems
 //! to be superfluous may be what the unreadable record needs.
 //!
-//! Memory: about 200 bytes for each inode and each segment.
+//! Memory: about 310 bytes for each inode and each segment.
 
 mod survey;
 

@@ -1,6 +1,6 @@
 //! The values that go into and come out of the store's operations.
 
-use weft_format::records::{Attributes, Kind, NodeRecord, PlacementRule, Timestamp};
+use weft_format::records::{Attributes, DamageRecord, Kind, NodeRecord, PlacementRule, SegmentRecord, Timestamp};
 use weft_format::{Ino, NodeId, SegmentId};
 
 /// The extended attribute that gives an executable file capabilities.
@@ -199,6 +199,19 @@ pub enum XattrMode {
     Create,
     /// It must exist.
     Replace,
+}
+
+/// A segment, and what is counted and noted of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SurveyedSegment {
+    /// Its id.
+    pub segment: SegmentId,
+    /// Its record.
+    pub record: SegmentRecord,
+    /// Bytes that files refer to; 0: it is dead.
+    pub live_bytes: u64,
+    /// What was noted of its shards; `None`: nothing was.
+    pub damage: Option<DamageRecord>,
 }
 
 /// Dirty bytes within one 4 KiB page of a file that a small fsync made durable in metadata until they are packed.

@@ -1,6 +1,6 @@
 //! A catalogue in memory: the slow, obvious reference for the real one. Care's own tests run on it.
 
-use super::{Catalogue, CatalogueError, Renewed};
+use super::{Catalogue, CatalogueError, Renewed, Surveyed};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
@@ -227,6 +227,16 @@ impl Catalogue for MemoryCatalogue {
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
         Ok(page(&self.reach()?.segments, after, limit, |id, entry| (*id, entry.record.clone())))
+    }
+
+    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
+        let state = self.reach()?;
+        Ok(page(&state.segments, after, limit, |segment, entry| Surveyed {
+            segment: *segment,
+            record: entry.record.clone(),
+            live_bytes: if entry.dead_since_ms.is_none() { entry.live_bytes } else { 0 },
+            damage: state.damaged.get(segment).cloned().unwrap_or_default(),
+        }))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

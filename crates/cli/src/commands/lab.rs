@@ -31,7 +31,8 @@ pub struct ListArguments {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft lab run durability
-  weft lab run wide-area --scale paper --out wide")]
+  weft lab run wide-area --scale paper --out wide
+  weft lab run many-mounts --server postgres://weft@127.0.0.1/weft")]
 pub struct RunArguments {
     /// Name of the experiment (`weft lab list`)
     name: String,
@@ -44,6 +45,9 @@ pub struct RunArguments {
     /// Directory for the samples and the report [default: ./lab-NAME-SCALE-SEED]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Server for experiments that mount a volume several times; volumes are made there and stay
+    #[arg(long, value_name = "postgres://... | etcd://...")]
+    server: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -81,7 +85,7 @@ fn list(arguments: &ListArguments) -> Result<()> {
 }
 
 fn run_one(arguments: &RunArguments) -> Result<()> {
-    let RunArguments { name, scale, seed, out } = arguments;
+    let RunArguments { name, scale, seed, out, server } = arguments;
     let experiment = weft_lab::experiments::find(name)?;
     let directory = out.clone().unwrap_or_else(|| directory_name(name, *scale, *seed).into());
     let info = RunInfo {
@@ -94,7 +98,7 @@ fn run_one(arguments: &RunArguments) -> Result<()> {
     };
     let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} points, {eta} left\n{msg}");
     let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let bench = Bench { program: std::env::current_exe()?, folder: std::env::temp_dir() };
+    let bench = Bench { program: std::env::current_exe()?, folder: std::env::temp_dir(), server: server.clone() };
     weft_lab::run(experiment, &info, &directory, &bench, |progress| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);

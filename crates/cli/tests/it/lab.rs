@@ -2,7 +2,9 @@
 
 use crate::sandbox::Sandbox;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use weft_lab::Sample;
+use weft_meta::servers::{Etcd, Postgres};
 
 #[test]
 fn an_experiment_is_run_and_reported() {
@@ -30,18 +32,9 @@ fn an_experiment_is_run_and_reported() {
 #[test]
 fn experiments_with_real_transfers_run() {
     let sandbox = Sandbox::empty();
-    for name in ["ncfs-transfers", "mojette", "video-editing", "ms-basic-transfers", "chunk-servers"] {
+    for name in ["ncfs-transfers", "mojette", "video-editing", "ms-basic-transfers", "chunk-servers", "growth"] {
         let said = sandbox.weft(["lab", "run", name, "--out", name]).ok();
-        assert!(!said.contains("NaN") && said.contains("report.html"), "{said}");
-        let experiment = weft_lab::experiments::find(name).expect("listed");
-        let (samples, _) = weft_lab::record::read_samples(&PathBuf::from(sandbox.path(name))).expect("samples");
-        for figure in experiment.figures() {
-            let of_figure = samples.iter().filter(|sample| sample.figure == figure.name);
-            assert!(of_figure.clone().count() > 0, "{name}: nothing in {}", figure.name);
-            // A count of what goes wrong may be zero.
-            let may_be_zero = figure.name == "dropped frames";
-            assert!(of_figure.clone().all(|sample| may_be_zero || sample.y > 0.0), "{name}: {}", figure.name);
-        }
+        let samples = samples(name, &said, &sandbox.path(name));
         if name == "ms-basic-transfers" {
             // A block is sent, and k = 4 are received: fewer cannot be, and all seven only where nodes fail in between.
             let crs = samples.iter().find(|sample| sample.figure == "traffic" && sample.series == "CRS");
@@ -49,6 +42,38 @@ fn experiments_with_real_transfers_run() {
             assert!((4.99..8.0).contains(&blocks), "{blocks}");
         }
     }
+}
+
+/// The samples of a run in this folder: every figure has some.
+fn samples(name: &str, said: &str, folder: &str) -> Vec<Sample> {
+    assert!(!said.contains("NaN") && said.contains("report.html"), "{said}");
+    let experiment = weft_lab::experiments::find(name).expect("listed");
+    let (samples, _) = weft_lab::record::read_samples(Path::new(folder)).expect("samples");
+    for figure in experiment.figures() {
+        let of_figure = samples.iter().filter(|sample| sample.figure == figure.name);
+        assert!(of_figure.clone().count() > 0, "{name}: nothing in {}", figure.name);
+        // A count of what goes wrong may be zero, and so may the load of the machine.
+        let may_be_zero = ["dropped frames", "load"].contains(&figure.name);
+        assert!(of_figure.clone().all(|sample| may_be_zero || sample.y > 0.0), "{name}: {}", figure.name);
+    }
+    samples
+}
+
+/// One volume on a server: several mounts, and several clients.
+#[test]
+fn many_mounts_and_clients_are_measured() {
+    let (postgres, etcd) = (Postgres::start(), Etcd::start(1));
+    let sandbox = Sandbox::empty();
+    let address = format!("postgres://weft@127.0.0.1:{}/weft", postgres.port());
+    for (server, folder) in [(address, "postgres"), (format!("etcd://127.0.0.1:{}", etcd.port(0)), "etcd")] {
+        let said = sandbox.weft(["lab", "run", "many-mounts", "--server", &server, "--out", folder]).ok();
+        let samples = samples("many-mounts", &said, &sandbox.path(folder));
+        // What others are compared with.
+        let of_one = samples.iter().filter(|sample| sample.x == 1.0 && !sample.figure.starts_with("rates"));
+        assert!(of_one.clone().count() > 0 && of_one.clone().all(|sample| sample.y == 1.0), "{samples:?}");
+    }
+    let without = sandbox.weft(["lab", "run", "many-mounts"]).sentence();
+    assert!(without.contains("--server"), "{without}");
 }
 
 #[test]

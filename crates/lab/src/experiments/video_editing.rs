@@ -1,12 +1,11 @@
 //! RozoFS, Figures 4 and 5, and its study case: clients that edit videos of 25 MB/s.
 
-mod load;
 mod player;
 
 use super::counted::{mean_and_error, value_at};
+use super::load::{Access, Load};
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::rig::{Bench, Rig};
-use load::{Access, RECORD_BYTES};
 use player::{Played, Video};
 use rand::RngCore;
 use rand_chacha::ChaCha8Rng;
@@ -35,6 +34,9 @@ static LAYOUTS: [Layout; 4] = [
 const PAPER: &str = "layout 0";
 const WIDEST: &str = "layout 2";
 const OURS: &str = "layout 0, systematic (ours)";
+
+/// What is read or written by one call; the paper names no size.
+const RECORD_BYTES: usize = 64 << 10;
 
 /// For multi-source editing, as in the paper; and as many streams are read for an edited video.
 const THREADS: usize = 5;
@@ -75,7 +77,7 @@ impl Layout {
         if self.name == WIDEST { &Event::ALL[..1] } else { &Event::ALL }
     }
 
-    /// Each client is a mount of its own with a volume of its own, until one volume can be mounted by several machines.
+    /// Each client is a mount of its own with a volume of its own; `many_mounts.rs` has mounts of one volume.
     fn with_clients(
         &self,
         clients: usize,
@@ -92,13 +94,13 @@ impl Layout {
             for (access, rates) in Access::ALL.into_iter().zip(&mut rates) {
                 // A new mount: nothing is in a cache of the client.
                 rigs.iter_mut().try_for_each(Rig::mount)?;
-                rates.push(load::run(access, &files, size.records, random.next_u64())? / 1e6);
+                rates.push(whole_files(access, size.records).rate(&files, random.next_u64())? / 1e6);
                 rigs.iter_mut().try_for_each(Rig::umount)?;
             }
         }
         let sample = |(access, rates): (Access, &Vec<f64>)| {
             let (mean, error) = mean_and_error(rates);
-            Sample::estimated(access.figure(), self.name, clients as f64, mean, error)
+            Sample::estimated(access.name(), self.name, clients as f64, mean, error)
         };
         Ok(Access::ALL.into_iter().zip(&rates).map(sample).collect())
     }
@@ -108,7 +110,8 @@ impl Layout {
         let mut rig = Rig::without_lines(bench, self.spec, self.nodes)?;
         let (inputs, output) = (files(&rig, "input").collect::<Vec<_>>(), rig.mount_point().join("output"));
         rig.mount()?;
-        load::run(Access::SequentialWrite, &inputs, (frames * frame_bytes).div_ceil(RECORD_BYTES), 0)?;
+        let records = (frames * frame_bytes).div_ceil(RECORD_BYTES);
+        whole_files(Access::SequentialWrite, records).rate(&inputs, 0)?;
         rig.umount()?;
         rig.mount()?;
         let video = Video { inputs, output, frame_bytes, frames };
@@ -124,6 +127,10 @@ impl Layout {
         let waits = longest.iter().enumerate().map(wait);
         Ok(waits.chain([Sample::exact(DROPPED, event.name(), self.number, dropped as f64)]).collect())
     }
+}
+
+fn whole_files(access: Access, records: usize) -> Load {
+    Load { access, record_bytes: RECORD_BYTES, records, touched: records }
 }
 
 /// A file for each thread of a client.
@@ -175,11 +182,11 @@ impl Experiment for VideoEditing {
         let rate = |access: Access, title, printed: Option<(f64, f64)>| {
             let needed = (1..=5).map(|clients| {
                 let needed = STREAM * (clients * THREADS) as f64;
-                Sample::exact(access.figure(), NEEDED, f64::from(clients as u32), needed)
+                Sample::exact(access.name(), NEEDED, f64::from(clients as u32), needed)
             });
-            let printed = printed.map(|(clients, rate)| Sample::exact(access.figure(), "the paper", clients, rate));
+            let printed = printed.map(|(clients, rate)| Sample::exact(access.name(), "the paper", clients, rate));
             Figure {
-                name: access.figure(),
+                name: access.name(),
                 title,
                 x: Axis::linear("clients with five threads each"),
                 y: Axis::linear("rate of all threads (MB/s)"),
@@ -210,10 +217,10 @@ impl Experiment for VideoEditing {
     }
 
     fn verdict(&self, samples: &[Sample]) -> Verdict {
-        let most_clients = samples.iter().filter(|sample| sample.figure == Access::SequentialRead.figure());
+        let most_clients = samples.iter().filter(|sample| sample.figure == Access::SequentialRead.name());
         let clients = most_clients.map(|sample| sample.x).fold(0.0, f64::max);
         let each = |access: Access, series: &str, clients: f64| {
-            value_at(samples, access.figure(), series, clients) / (clients * THREADS as f64)
+            value_at(samples, access.name(), series, clients) / (clients * THREADS as f64)
         };
         let of = |access| format!("{:.0} ({})", each(access, PAPER, 1.0), verdict_of(each(access, PAPER, 1.0)));
         let [write, read, random_read, random_write] = Access::ALL.map(of);

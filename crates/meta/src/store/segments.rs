@@ -1,7 +1,8 @@
 //! Segments, for those who care for them: repair, collection, status. All of it may be called beside an owner, and
 //! writes only tables that are shared.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 
 use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{DamageRecord, DamagedShard, RetainedRecord, SegmentRecord, Succession};
@@ -15,6 +16,7 @@ use super::txn::Txn;
 use super::values::{self, damaged};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, generations_of, of_ino, on_node, printable, unreferenced_shards, users_of};
+use crate::types::SurveyedSegment;
 
 /// A job's state, as every value.
 const MAX_JOB_BYTES: usize = 64 << 10;
@@ -49,6 +51,35 @@ impl Store {
         self.list(after(Table::Segment.range(), after_segment.map(Key::Segment)), limit, |key, value| match key {
             Key::Segment(segment) => Some(decode_segment(&key, value).map(|record| (segment, record))),
             _ => None,
+        })
+    }
+
+    /// The same, each with its live bytes and what is noted of its shards, all as of one moment. It takes three scans, however many there
+    /// are: to ask for each takes two questions, which go to a server one after the other.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn survey_segments(
+        &self,
+        after_segment: Option<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<SurveyedSegment>, MetaError> {
+        let range = after(Table::Segment.range(), after_segment.map(Key::Segment));
+        self.view(|txn| {
+            let found = txn.list(&range, limit, |key, value| match key {
+                Key::Segment(segment) => Some(decode_segment(&key, value).map(|record| (segment, record))),
+                _ => None,
+            })?;
+            let (Some((first, _)), Some((last, _))) = (found.first(), found.last()) else { return Ok(Vec::new()) };
+            let live = txn.of_segments(*first..=*last, Key::Live, values::decode_number)?;
+            let mut damage = txn.of_segments(*first..=*last, Key::Damaged, decode_damage)?;
+            let surveyed = |(segment, record)| SurveyedSegment {
+                segment,
+                record,
+                live_bytes: live.get(&segment).copied().unwrap_or(0),
+                damage: damage.remove(&segment),
+            };
+            Ok(found.into_iter().map(surveyed).collect())
         })
     }
 
@@ -409,7 +440,34 @@ fn decode_retained(key: &Key<'_>, bytes: &[u8]) -> Result<RetainedRecord, MetaEr
     RetainedRecord::decode(bytes).map_err(|error| damaged(key, error))
 }
 
+fn decode_damage(key: &Key<'_>, bytes: &[u8]) -> Result<DamageRecord, MetaError> {
+    DamageRecord::decode(bytes).map_err(|error| damaged(key, error))
+}
+
 impl Txn<'_> {
+    /// What a table has of a run of segments.
+    fn of_segments<T>(
+        &mut self,
+        segments: RangeInclusive<SegmentId>,
+        key: fn(SegmentId) -> Key<'static>,
+        decode: impl Fn(&Key<'_>, &[u8]) -> Result<T, MetaError>,
+    ) -> Result<BTreeMap<SegmentId, T>, MetaError> {
+        let mut all = BTreeMap::new();
+        let mut range = key(*segments.start()).encode()..after(Range::default(), Some(key(*segments.end()))).start;
+        loop {
+            let page = self.list(&range, READ_PAIRS, |key, value| match key {
+                Key::Live(segment) | Key::Damaged(segment) => Some(decode(&key, value).map(|value| (segment, value))),
+                _ => None,
+            })?;
+            let next = page.last().filter(|_| page.len() == READ_PAIRS).map(|(segment, _)| key(*segment));
+            all.extend(page);
+            match next {
+                Some(last) => range = after(range, Some(last)),
+                None => return Ok(all),
+            }
+        }
+    }
+
     fn list<T>(
         &mut self,
         range: &Range<Vec<u8>>,
@@ -437,8 +495,7 @@ impl Txn<'_> {
 
     fn damage(&mut self, segment: SegmentId) -> Result<Option<DamageRecord>, MetaError> {
         let key = Key::Damaged(segment);
-        let decode = |bytes: Vec<u8>| DamageRecord::decode(&bytes).map_err(|error| damaged(&key, error));
-        self.get(key)?.map(decode).transpose()
+        self.get(key)?.map(|bytes| decode_damage(&key, &bytes)).transpose()
     }
 
     pub(super) fn segment(&mut self, segment: SegmentId) -> Result<Option<SegmentRecord>, MetaError> {

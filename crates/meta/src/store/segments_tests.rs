@@ -180,6 +180,42 @@ fn listings_go_page_by_page() {
     assert_eq!(store.segments_on_node(node_id(9), None, 9).unwrap(), []);
 }
 
+/// More segments than are read at once, some dead, some marked: page by page, it is what is answered of each.
+#[test]
+fn a_survey_has_what_is_asked_of_each_segment() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    let segments = READ_PAIRS as u32 + 100;
+    for number in 1..=segments {
+        // Every fifth write covers the one before.
+        let place = if number % 5 == 0 { number - 1 } else { number };
+        write(&store, file, u64::from(place) * 100, 10 + u64::from(number % 7), u128::from(number));
+        if number % 11 == 0 {
+            store.mark_damaged(segment_id(u128::from(number))).unwrap();
+        }
+    }
+    let each = |(segment, record): (SegmentId, SegmentRecord)| SurveyedSegment {
+        segment,
+        record,
+        live_bytes: store.live_bytes(segment).unwrap(),
+        damage: store.damage(segment).unwrap(),
+    };
+    let expected: Vec<_> = store.segments(None, usize::MAX).unwrap().into_iter().map(each).collect();
+    assert!(expected.len() == segments as usize && expected.iter().any(|found| found.live_bytes == 0));
+    for limit in [1, 7, 512, READ_PAIRS, READ_PAIRS + 1, usize::MAX] {
+        let mut found = Vec::new();
+        loop {
+            let page = store.survey_segments(found.last().map(|last: &SurveyedSegment| last.segment), limit).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.len() <= limit);
+            found.extend(page);
+        }
+        assert_eq!(found, expected, "pages of {limit}");
+    }
+}
+
 #[test]
 fn jobs_keep_their_state() {
     let (store, _) = volume();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
-use weft_care::{Catalogue, CatalogueError, Renewed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Surveyed};
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
     Wanted,
@@ -132,6 +132,9 @@ impl Catalogue for MortalCatalogue {
         limit: usize,
     ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
         self.inner.segments(after, limit)
+    }
+    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
+        self.inner.survey(after, limit)
     }
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
         self.fuse.let_others();
