@@ -17,6 +17,7 @@ mod ls;
 mod meta;
 mod mount;
 mod node;
+mod object;
 mod placement;
 mod policy;
 mod protect;
@@ -50,7 +51,7 @@ pub struct Arguments {
 }
 
 /// The commands as `weft --help` shows them.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     (
         "Volumes",
         &[
@@ -69,6 +70,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ),
     ("Nodes", &["node", "placement"]),
     ("Files", &["put", "get", "ls", "rm", "info", "policy", "trash"]),
+    ("Objects", &["object"]),
     ("Safety", &["status", "care", "repair", "scrub", "gc"]),
     ("Codes", &["codes", "choose", "encode", "decode"]),
     ("Measurements", &["bench", "lab"]),
@@ -134,6 +136,9 @@ pub enum Command {
     /// Show or set the code of a directory
     #[command(subcommand)]
     Policy(policy::Arguments),
+    /// Store, read, list and remove objects on daemons alone, without a volume
+    #[command(subcommand)]
+    Object(object::Arguments),
     Placement(placement::Arguments),
     Status(status::Arguments),
     Info(info::Arguments),
@@ -190,6 +195,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Rm(arguments) => rm::run(&arguments),
         Command::Trash(arguments) => trash::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
+        Command::Object(arguments) => object::run(&arguments),
         Command::Placement(arguments) => placement::run(&arguments),
         Command::Status(arguments) => return status::run(&arguments),
         Command::Info(arguments) => return info::run(&arguments),

@@ -37,6 +37,21 @@ impl Key {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
+    /// 16 bytes that follow from it, and from which it does not; others for each `purpose`.
+    pub fn derived(&self, purpose: &str) -> [u8; 16] {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, ..] = blake3::derive_key(purpose, &self.0);
+        [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
+    }
+
+    /// A key for what `text` says: nobody without this key can tell it, and it tells nothing of this key.
+    pub(super) fn mac(&self, purpose: &str, text: &[u8]) -> Self {
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        for part in [purpose.as_bytes(), text] {
+            hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+        }
+        Self(*hasher.finalize().as_bytes())
+    }
+
     /// Its bytes, for a record that nobody is shown.
     pub fn to_bytes(&self) -> [u8; 32] {
         self.0
@@ -107,6 +122,8 @@ pub(super) enum AuthError {
     Repeated,
     /// It is from before the daemon began, which does not know what was asked then.
     BeforeStart,
+    /// It shows a grant that is over, or of another store.
+    NotGranted,
     /// So many were asked that repetitions could no longer be told.
     TooMany,
 }
@@ -121,6 +138,7 @@ impl fmt::Display for AuthError {
             AuthError::BeforeStart => {
                 "the request was signed before the daemon began, by this machine's clock: ask again, and set both clocks"
             }
+            AuthError::NotGranted => "the grant is over, or of another store: ask who has the cluster's key for a new one",
             AuthError::TooMany => "more requests came than can be told apart: ask again in a minute",
         })
     }

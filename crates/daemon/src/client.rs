@@ -3,13 +3,14 @@
 use super::address::DaemonUrl;
 use super::auth::{Answered, Asked, Key, Proof, sign_answer};
 use super::connections::{ConnectionError, Connections, Parts};
+use super::grant::Grant;
 use super::link::SignedRequest;
 use super::short_circuit::ShortCircuit;
 use super::tls;
 use super::wire::{
     BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
-    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody, StatBody,
-    already_a_node, kind_of, range_header,
+    GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody,
+    StatBody, already_a_node, kind_of, range_header,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -50,6 +51,8 @@ pub struct DaemonNode {
     identity: Option<NodeIdentity>,
     key: Option<Key>,
     connections: Arc<Connections>,
+    /// What `key` is for, where that is not everything.
+    grant: Option<Arc<Grant>>,
     /// What is read past the daemon; none unless that was asked for.
     short_circuit: Option<Arc<ShortCircuit>>,
     capability: Capability,
@@ -137,12 +140,19 @@ impl DaemonNode {
             has_warned: Arc::default(),
             identity,
             key,
+            grant: None,
             connections: Arc::new(Connections::new(&url.authority, tls, &env.clock)),
             short_circuit: None,
             capability: CAPABILITY,
             class: Class::Foreground,
             env: env.clone(),
         })
+    }
+
+    /// The same with the key of a grant.
+    #[must_use]
+    pub fn with_grant(self, grant: Option<Arc<Grant>>) -> Self {
+        Self { grant, ..self }
     }
 
     /// The same node with short-circuit reads, where its daemon is on this machine, allows them, and is this user's or root's.
@@ -258,6 +268,9 @@ impl DaemonNode {
         let class = self.class_header();
         if !class.is_empty() {
             http = http.header(CLASS_HEADER, class);
+        }
+        if let Some(grant) = &self.grant {
+            http = http.header(GRANT_HEADER, grant.to_string());
         }
         let mut nonce = 0;
         if self.key.is_some() || request.proof.is_some() {
@@ -423,6 +436,16 @@ impl DaemonNode {
         Ok(body.members)
     }
 
+    /// Asks what only members of an object store are asked.
+    ///
+    /// # Errors
+    /// It does not answer, is none, or refuses.
+    pub async fn ask_objects(&self, question: Bytes) -> Result<Bytes, NodeError> {
+        let body = [question];
+        let request = NodeRequest { body: &body, ..NodeRequest::new(Method::POST, "/objects") };
+        Ok(self.ask_node(request).await?.body)
+    }
+
     fn decoded<T: serde::de::DeserializeOwned>(&self, answer: &Answer) -> Result<T, NodeError> {
         serde_json::from_slice(&answer.body).map_err(|_| self.not_a_node("its answer makes no sense"))
     }
@@ -554,10 +577,23 @@ pub async fn members(
     key: Option<Key>,
     env: &Env,
 ) -> Result<Vec<Heard>, NodeError> {
-    let members = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?.members().await?;
+    members_by(DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?).await
+}
+
+/// As [`members`], with the key of a grant: those of its store.
+///
+/// # Errors
+/// As [`members`].
+pub async fn members_granted(url: &DaemonUrl, key: Key, grant: Arc<Grant>, env: &Env) -> Result<Vec<Heard>, NodeError> {
+    let node = DaemonNode::open_unidentified(url, &url.to_string(), None, Some(key), env)?;
+    members_by(node.with_grant(Some(grant))).await
+}
+
+async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
+    let members = node.members().await?;
     if members.is_empty() {
-        let detail = format!("{url} knows not even itself: see what runs there");
-        return Err(NodeError::new(NodeErrorKind::WrongNode, &url.to_string(), detail));
+        let detail = format!("{} knows not even itself: see what runs there", node.url);
+        return Err(node.error(NodeErrorKind::WrongNode, detail));
     }
     Ok(members)
 }

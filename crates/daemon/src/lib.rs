@@ -35,10 +35,12 @@ mod follow;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gossip;
+mod grant;
 mod kind;
 mod linger;
 mod link;
 mod metrics;
+mod objects;
 mod outgoing;
 mod peer_pool;
 mod server;
@@ -49,10 +51,12 @@ mod write_timeout;
 
 pub use address::{DAEMON_PORT, DaemonUrl};
 pub use auth::{Key, ParseKeyError};
-pub use client::{DaemonNode, members};
+pub use client::{DaemonNode, members, members_granted};
 pub use follow::AddressBook;
 pub use gossip::GossipSettings;
+pub use grant::{Grant, ParseGrantError};
 pub use kind::Daemons;
+pub use objects::ObjectHost;
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};
 

@@ -11,8 +11,10 @@ use super::auth::{Key, Nonces};
 use super::gossip::{GossipSettings, Gossiper, Served};
 use super::linger::Lingering;
 use super::metrics::Metrics;
+use super::objects::ObjectHost;
 use super::peer_pool::PeerPool;
 use super::tls::{Certificate, TlsError, carrier};
+use super::wire::already_a_node;
 use super::write_timeout::WriteTimeout;
 use file_socket::FileSocket;
 use hyper::Request;
@@ -43,6 +45,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use weft_cluster::gossip::Heard;
 use weft_env::Env;
 use weft_format::records::Secret;
 use weft_nodes::error::{NodeError, NodeErrorKind};
@@ -95,6 +98,8 @@ pub struct Daemon {
     /// Are these told to whoever asks on this machine?
     has_open_metrics: bool,
     gossip: Option<Arc<Gossiper>>,
+    /// None unless it is a member of an object store.
+    objects: Option<Arc<dyn ObjectHost>>,
     /// To other nodes of chains; who asks has signed for all.
     peers: PeerPool,
     /// No second daemon serves the folder.
@@ -133,6 +138,7 @@ impl Daemon {
             metrics: Metrics::default(),
             has_open_metrics: false,
             gossip: None,
+            objects: None,
             peers: PeerPool::new(None, env),
             _lock: lock,
         })
@@ -169,6 +175,45 @@ impl Daemon {
     pub fn with_gossip(mut self, settings: GossipSettings) -> Self {
         self.gossip = Some(Arc::new(Gossiper::new(settings, &self.env)));
         self
+    }
+
+    /// Makes a place that belongs to no volume into the node `identity`.
+    ///
+    /// # Errors
+    /// `Exists`, `WrongNode`: it is another node already; and whatever making a node there meets.
+    pub async fn become_node(&self, identity: NodeIdentity) -> Result<(), NodeError> {
+        match self.identity() {
+            Some(own) if own == identity => Ok(()),
+            Some(own) => Err(already_a_node(&self.name, own, identity)),
+            None => self.make(identity).await,
+        }
+    }
+
+    async fn make(&self, identity: NodeIdentity) -> Result<(), NodeError> {
+        let secret = Secret::default();
+        let node = NodeAt { url: &self.place, name: &self.name, identity, secret: &secret };
+        let node = self.kinds.create(&node).await?;
+        *self.node.write() = Some((identity, node));
+        Ok(())
+    }
+
+    /// The node that it serves, once it belongs to a volume.
+    pub fn node(&self) -> Option<Arc<dyn Node>> {
+        self.served().map(|(_, node)| node)
+    }
+
+    /// The same as a member of an object store, with the cluster's key for all requests, through `node`, which is the place as `host` sees it.
+    pub fn with_objects(mut self, node: Arc<dyn Node>, host: Arc<dyn ObjectHost>) -> Self {
+        if let Some((_, served)) = self.node.get_mut() {
+            *served = node;
+        }
+        self.objects = Some(host);
+        self
+    }
+
+    /// Says who the members are, as this one knows them now, itself first; nothing while it does not gossip.
+    pub fn heard(&self) -> Vec<Heard> {
+        self.gossip.as_ref().map(|gossip| gossip.members()).unwrap_or_default()
     }
 
     /// Who it is, once it belongs to a volume.

@@ -12,6 +12,7 @@
 //! PUT    /identity                       makes a place without an owner into this node
 //! GET    /metrics                        counters for Prometheus
 //! POST   /gossip                         a packet for the daemon's gossip; signed with the cluster's key
+//! POST   /objects                        a question of an object store; signed with the cluster's key
 //! GET    /members                        which daemons it knows; signed with the cluster's key, or the node's for its volume
 //! ```
 
@@ -33,6 +34,8 @@ pub(super) const ERROR_HEADER: &str = "weft-error";
 /// For whom: [`BACKGROUND`], or else somebody who waits.
 pub(super) const CLASS_HEADER: &str = "weft-class";
 pub(super) const BACKGROUND: &str = "background";
+/// What whoever asks may do, where that is not everything; the request is signed with the grant's key.
+pub(super) const GRANT_HEADER: &str = "weft-grant";
 /// BLAKE3 of the request's body.
 pub(super) const DIGEST_HEADER: &str = "weft-digest";
 /// MAC of the answer.
@@ -42,6 +45,9 @@ pub(super) use weft_nodes::node::SHARD_BYTES_MAX;
 
 /// A combination as text: the largest that there can be, with some room.
 pub(super) const COMBINATION_BYTES_MAX: u64 = 4 << 20;
+
+/// A question of an object store: a name, or a branch of a tree.
+pub(super) const QUESTION_BYTES_MAX: u64 = 64 << 10;
 
 /// Keys in one page.
 pub(super) const PAGE_KEYS_MAX: usize = 10_000;
@@ -62,6 +68,7 @@ pub(super) enum Call {
     Metrics,
     Gossip,
     Members,
+    Objects,
 }
 
 impl Call {
@@ -77,6 +84,7 @@ impl Call {
             (&Method::GET, "/metrics") => Call::Metrics,
             (&Method::POST, "/gossip") => Call::Gossip,
             (&Method::GET, "/members") => Call::Members,
+            (&Method::POST, "/objects") => Call::Objects,
             (method, path) => {
                 let name = path.strip_prefix("/shards/").ok_or_else(not_known)?;
                 // Only the one way of writing a key is taken, so nothing of a path reaches the store.
@@ -113,6 +121,7 @@ impl Call {
             Call::Metrics => "metrics",
             Call::Gossip => "gossip",
             Call::Members => "members",
+            Call::Objects => "objects",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The daemons of a cluster, as some of them know it: `weft node list --from`.
 
 use crate::care::LOOK_DEADLINE;
+use crate::object_member::Access;
 use crate::serving::{ServeError, daemon_url, read_key};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -8,7 +9,9 @@ use std::path::Path;
 use tokio::task::JoinSet;
 use weft_cluster::gossip::Heard;
 pub use weft_cluster::gossip::{Facts, Liveness};
+use weft_daemon::DaemonUrl;
 use weft_env::Env;
+use weft_nodes::NodeError;
 
 /// A daemon of a cluster.
 #[derive(Clone, Debug, Serialize)]
@@ -42,13 +45,18 @@ pub async fn cluster_report(
     cluster_key: Option<&Path>,
     env: &Env,
 ) -> Result<ClusterReport, ServeError> {
-    let key = cluster_key.map(read_key).transpose()?;
+    let access = cluster_key.map(read_key).transpose()?.map(|key| Access { key, grant: None });
+    report_by(from, access, env).await
+}
+
+/// The same with the key of a grant, or none.
+pub(crate) async fn report_by(from: &[String], access: Option<Access>, env: &Env) -> Result<ClusterReport, ServeError> {
     let urls = from.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>, _>>()?;
     let mut asked = JoinSet::new();
     for url in urls {
-        let (key, env) = (key.clone(), env.clone());
+        let (access, env) = (access.clone(), env.clone());
         asked.spawn(async move {
-            match env.clock.timeout(LOOK_DEADLINE, weft_daemon::members(&url, None, key, &env)).await {
+            match env.clock.timeout(LOOK_DEADLINE, ask(&url, access, &env)).await {
                 Ok(heard) => heard.map_err(|error| error.to_string()),
                 Err(_) => Err(format!("{url} did not answer within {} s", LOOK_DEADLINE.as_secs())),
             }
@@ -58,6 +66,13 @@ pub async fn cluster_report(
     let mut refused: Vec<String> = refused.into_iter().filter_map(Result::err).collect();
     refused.sort();
     Ok(ClusterReport { members: merged(told.into_iter().flatten().flatten()), refused })
+}
+
+async fn ask(url: &DaemonUrl, access: Option<Access>, env: &Env) -> Result<Vec<Heard>, NodeError> {
+    match access {
+        Some(Access { key, grant: Some(grant) }) => weft_daemon::members_granted(url, key, grant, env).await,
+        access => weft_daemon::members(url, None, access.map(|access| access.key), env).await,
+    }
 }
 
 /// The answers of several daemons, by address: the latest facts, and the state that most daemons report.

@@ -8,6 +8,7 @@
 //! - [`reports`] has the data of `status`, `care status`, `node list` and `info`, [`check()`] finds contradictions in the metadata;
 //! - [`format()`] makes a volume, [`copies`] copies its metadata and continues from a copy;
 //! - [`Serving`] serves a place of this machine as a node for others, [`cluster`] says which daemons there are;
+//! - [`objects`] stores objects on daemons alone, without a volume;
 //! - [`nodes::NodeTable`] changes the nodes, [`Placement`] the placement rule, [`survey()`] measures nodes;
 //! - [`files`] walks and copies trees of files and sets policies, [`trash`] restores deleted files.
 //!
@@ -40,6 +41,8 @@ pub mod key_file;
 mod kinds;
 mod making;
 pub mod nodes;
+mod object_member;
+pub mod objects;
 mod owner;
 mod placement;
 pub mod protection;

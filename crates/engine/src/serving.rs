@@ -1,6 +1,8 @@
 //! A place of this machine, served to users elsewhere: `weft node serve`.
 
 use crate::key_file::{self, KeyFileError};
+use crate::object_member::{Access, Heard, Own, store_of};
+use parking_lot::Mutex;
 use std::fs::OpenOptions;
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
@@ -11,7 +13,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use weft_daemon::{Certificate, Daemon, DaemonUrl, GossipSettings, Key, TlsError, Trust};
 use weft_env::{Env, Rng};
-use weft_nodes::{NodeError, NodeIdentity, NodeUrl, UrlError};
+use weft_format::{NodeId, VolumeId};
+use weft_nodes::{NodeError, NodeErrorKind, NodeIdentity, NodeUrl, UrlError};
+use weft_objects::{Host, Keeper, KeeperSettings};
 
 /// How to serve a place.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub struct ServeSettings {
     pub advertise: Option<String>,
     /// Failure domain, outermost level first.
     pub domain: String,
+    /// Keep objects of the cluster, and how to look after them; `None`: the place is for a volume.
+    pub objects: Option<KeeperSettings>,
 }
 
 /// The protection of the traffic.
@@ -74,6 +80,19 @@ pub enum ServeError {
         "{0} is not an address that other daemons can use: give --advertise HOST:PORT, where they reach this machine"
     )]
     NoAddress(SocketAddr),
+    /// Members know each other by the cluster's key.
+    #[error("objects need the key of their cluster: give --cluster-key FILE (made if missing)")]
+    NoClusterKey,
+    /// It has shards of something else.
+    #[error(
+        "{place} is a node of volume {volume}, and objects of this cluster are not kept there: give another place, or the right cluster key"
+    )]
+    OtherVolume {
+        /// The place.
+        place: String,
+        /// What it belongs to.
+        volume: VolumeId,
+    },
     /// A text that names no daemon.
     #[error("`{text}` is not a daemon: give HOST:PORT, or the address that the daemon prints when it starts")]
     NoDaemon {
@@ -121,6 +140,16 @@ pub struct Serving {
     listener: TcpListener,
     place: NodeUrl,
     url: DaemonUrl,
+    /// None unless it keeps objects.
+    member: Option<Member>,
+    env: Env,
+}
+
+/// What a member of an object store needs beside its daemon.
+struct Member {
+    host: Arc<Host>,
+    key: Key,
+    settings: KeeperSettings,
 }
 
 impl Serving {
@@ -134,12 +163,16 @@ impl Serving {
         refuse_the_unprotected(&settings)?;
         let make_key = |file: &PathBuf| read_or_make_key(file, &*env.rng);
         let key = settings.key.as_ref().map(make_key).transpose()?;
+        if settings.objects.is_some() && settings.cluster_key.is_none() {
+            return Err(ServeError::NoClusterKey);
+        }
         let cluster_key = match &settings.cluster_key {
             Some(file) => Some(make_key(file)?),
             None => key.clone(),
         };
         let join = settings.join.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>, _>>()?;
-        if listen.ip().is_unspecified() && settings.advertise.is_none() && !join.is_empty() {
+        let is_heard = !join.is_empty() || settings.objects.is_some();
+        if listen.ip().is_unspecified() && settings.advertise.is_none() && is_heard {
             return Err(ServeError::NoAddress(listen));
         }
         let certificate = certificate(&settings)?;
@@ -170,9 +203,16 @@ impl Serving {
                 Some(authority) => DaemonUrl { tls: url.tls.clone(), ..daemon_url(authority)? },
                 None => url.clone(),
             };
-            daemon = daemon.with_gossip(GossipSettings { key: cluster_key, own, join, domain: settings.domain });
+            let domain = settings.domain;
+            daemon = daemon.with_gossip(GossipSettings { key: cluster_key.clone(), own, join, domain });
         }
-        Ok(Self { daemon, listener, place, url })
+        let mut member = None;
+        if let (Some(keeper), Some(key)) = (settings.objects, cluster_key) {
+            let host = become_member(&daemon, &place, &key, env).await?;
+            daemon = daemon.with_objects(host.node(), Arc::new(Own(Arc::clone(&host))));
+            member = Some(Member { host, key, settings: keeper });
+        }
+        Ok(Self { daemon, listener, place, url, member, env: env.clone() })
     }
 
     /// The place that is served.
@@ -195,8 +235,33 @@ impl Serving {
 
     /// Serves until `stop` is over and all requests have ended.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        Arc::new(self.daemon).serve(self.listener, stop).await;
+        let daemon = Arc::new(self.daemon);
+        let keeping = self.member.map(|Member { host, key, settings }| {
+            let (daemon, env) = (Arc::downgrade(&daemon), self.env.clone());
+            let access = Access { key, grant: None };
+            let heard = Arc::new(Heard { daemon, host: Arc::clone(&host), access, env, asked: Mutex::default() });
+            let keeper = Keeper::new(host, heard, settings, &self.env, tokio::runtime::Handle::current());
+            tokio::spawn(keeper.run())
+        });
+        daemon.serve(self.listener, stop).await;
+        if let Some(keeping) = keeping {
+            keeping.abort();
+        }
     }
+}
+
+/// Makes the place a member of the cluster's store, unless it is one.
+async fn become_member(daemon: &Daemon, place: &NodeUrl, key: &Key, env: &Env) -> Result<Arc<Host>, ServeError> {
+    let volume = store_of(key);
+    let new = || NodeIdentity { volume, node: NodeId(env.rng.next_u128()) };
+    let identity = daemon.identity().unwrap_or_else(new);
+    if identity.volume != volume {
+        return Err(ServeError::OtherVolume { place: place.to_string(), volume: identity.volume });
+    }
+    daemon.become_node(identity).await?;
+    let none = || NodeError::new(NodeErrorKind::Unavailable, &place.to_string(), "it is no node");
+    let node = daemon.node().ok_or_else(none)?;
+    Ok(Host::open(identity, &place.to_string(), node).await?)
 }
 
 fn refuse_the_unprotected(settings: &ServeSettings) -> Result<(), ServeError> {

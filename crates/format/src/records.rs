@@ -6,6 +6,7 @@ mod attributes;
 mod damage;
 mod lease;
 mod node;
+mod object;
 mod openings;
 mod placement;
 mod policy;
@@ -20,6 +21,10 @@ pub use attributes::{Attributes, Kind, Timestamp};
 pub use damage::{DamageRecord, DamagedShard};
 pub use lease::LeaseRecord;
 pub use node::{NodeLimits, NodeRecord, NodeState, Secret};
+pub use object::{
+    Alternate, Contents, OBJECT_SEGMENTS_MAX, ObjectId, ObjectNameError, ObjectRecord, ObjectSegment, ObjectState,
+    Stamp, check_object_name, data_segment, name_hash, record_key,
+};
 pub use openings::{Fate, Latest, NOBODY_COMMITS, OPENINGS, Opening, OpeningsRecord, opening_key};
 pub use placement::PlacementRule;
 pub use policy::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes, Wanted, wanted};

@@ -85,6 +85,17 @@ pub enum Candidate {
         /// Nodes have a whole replica of a later moment without it.
         is_superseded: bool,
     },
+    /// A shard, or a record, of an object in a store without a catalogue, at the member that decides about it.
+    Object {
+        /// That member.
+        node: NodeId,
+        /// Its name.
+        key: ShardKey,
+        /// Why it may go.
+        why: Needless,
+        /// For how long that is to be so first.
+        keep_ms: u64,
+    },
     /// A previous generation.
     Generation {
         /// Of which segment.
@@ -109,6 +120,17 @@ pub enum Candidate {
         /// Might a repair that runs now commit it?
         may_be_a_repairs: bool,
     },
+}
+
+/// Why nothing of an object's version is needed at a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Needless {
+    /// It is needed.
+    No,
+    /// The member has given the upload up: it takes no record of the version any more.
+    GivenUp,
+    /// A later version is there, and can be read with a margin; or the object was removed by a later one.
+    Superseded,
 }
 
 /// An entry of the queue: what is unreferenced, and since when, by the wall clock of whoever put it there.
@@ -217,6 +239,7 @@ pub fn may_remove(candidate: Candidate, by: Evidence) -> Verdict {
         Candidate::Inode { is_in_use: true, .. } | Candidate::Shard { is_named: true, .. } => return Verdict::Keep,
         Candidate::Segment { live_bytes, .. } if live_bytes > 0 => return Verdict::Keep,
         Candidate::Replica { is_superseded: false, .. } => return Verdict::Keep,
+        Candidate::Object { why: Needless::No, .. } => return Verdict::Keep,
         // An author is the late writer itself.
         Candidate::Shard { fate: Fate::Unknown, .. } if by != Evidence::Author => return Verdict::Unknown,
         Candidate::Shard { fate: Fate::Open, .. } | Candidate::Shard { may_be_a_repairs: true, .. }
@@ -261,6 +284,9 @@ fn grace_ms(candidate: &Candidate, by: Evidence) -> Option<u64> {
         // Who reads one for a recovery has listed the nodes, and lists them again.
         (C::Replica { .. }, E::Beside { .. }) => Some(0),
         (C::Replica { .. }, _) => None,
+        // Nobody stores under these names again: each version has its own.
+        (C::Object { keep_ms, .. }, E::Beside { .. }) => Some(*keep_ms),
+        (C::Object { .. }, _) => None,
         // Who owns a volume empties its own trash; all else is a worker's, or that of who has the volume alone.
         (C::Generation { .. } | C::Shard { .. }, E::Owner { .. }) => None,
         (C::File { .. } | C::Inode { .. }, E::Beside { .. } | E::Alone { .. }) => None,
@@ -297,7 +323,9 @@ impl Candidate {
             Self::Inode { ino, .. } => Item::Inode(ino),
             Self::Segment { segment, .. } => Item::Segment(segment),
             Self::Generation { segment, generation, .. } => Item::Generation(segment, generation),
-            Self::Shard { node, key, .. } | Self::Replica { node, key, .. } => Item::Shard(node, key),
+            Self::Shard { node, key, .. } | Self::Replica { node, key, .. } | Self::Object { node, key, .. } => {
+                Item::Shard(node, key)
+            }
         }
     }
 }

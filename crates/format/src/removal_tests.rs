@@ -24,6 +24,22 @@ fn unnamed(fate: Fate) -> Candidate {
     Candidate::Shard { node: NODE, key: shard(1), is_named: false, fate, may_be_a_repairs: false }
 }
 
+fn object(why: Needless) -> Candidate {
+    Candidate::Object { node: NODE, key: shard(1), why, keep_ms: KEEP_MS }
+}
+
+#[test]
+fn an_object_s_version_goes_only_where_it_was_seen_needless_for_long_enough() {
+    for why in [Needless::GivenUp, Needless::Superseded] {
+        assert_eq!(may_remove(object(why), Evidence::Beside { seen_ms: KEEP_MS - 1 }), Verdict::Wait);
+        assert!(matches!(may_remove(object(why), Evidence::Beside { seen_ms: KEEP_MS }), Verdict::Remove(_)));
+        for by in [Evidence::Owner { seen_ms: u64::MAX }, Evidence::Word, Evidence::Author] {
+            assert_eq!(may_remove(object(why), by), Verdict::Keep, "{by:?}");
+        }
+    }
+    assert_eq!(may_remove(object(Needless::No), Evidence::Beside { seen_ms: u64::MAX }), Verdict::Keep);
+}
+
 const INODE: Candidate = Candidate::Inode { ino: Ino(9), is_in_use: false };
 const DEAD: Candidate = Candidate::Segment { segment: SEGMENT, live_bytes: 0 };
 

@@ -9,7 +9,7 @@
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
 //! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `engine/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
-//! membership; `place.rs` and `metadata.rs` are the disks.
+//! membership, `objects.rs` the store without a catalogue; `place.rs` and `metadata.rs` are the disks.
 
 pub mod ambush;
 pub mod chaos;
@@ -26,6 +26,7 @@ pub mod many_care;
 pub mod meddling;
 pub mod metadata;
 pub mod model;
+pub mod objects;
 pub mod place;
 pub mod product_log;
 pub mod recovery;

@@ -61,6 +61,15 @@ enum Arguments {
         #[arg(long, default_value_t = 2)]
         jobs: usize,
     },
+    /// Run histories of a store of objects without a catalogue
+    Objects {
+        /// The seeds, as in 0..1000
+        #[arg(long, value_parser = parse_seeds)]
+        seeds: Range<u64>,
+        /// Processes at once
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+    },
     /// Run histories of the SQLite engine alone: its threads in many orders, and crashes that take what was not synced
     Engine {
         /// The seeds, as in 0..1000
@@ -101,6 +110,9 @@ enum Arguments {
         /// The history of several mounts with workers, commands and faults of nodes of the seed
         #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip"])]
         many: bool,
+        /// The history of a store of objects of the seed
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip", "many"])]
+        objects: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
         without: Vec<u64>,
@@ -182,6 +194,9 @@ enum Arguments {
         /// Histories of several mounts with care
         #[arg(long)]
         many: bool,
+        /// Histories of a store of objects
+        #[arg(long)]
+        objects: bool,
     },
 }
 
@@ -226,6 +241,9 @@ fn main() -> Result<()> {
         Arguments::Gossip { seeds, jobs } => {
             run_many(seeds, ENGINE_BATCH, &["--gossip".into()], jobs, ["steps", "packets", "starts", "faults"])
         }
+        Arguments::Objects { seeds, jobs } => {
+            run_many(seeds, BATCH, &["--objects".into()], jobs, ["steps", "operations", "answered", "faults"])
+        }
         Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
@@ -236,6 +254,13 @@ fn main() -> Result<()> {
             let outcome = weft_sim::gossip::run(seed, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!("{} steps, {} faults, digest {}", outcome.steps, outcome.faults, outcome.digest);
+            whole(seed, &outcome.complaints)
+        }
+        Arguments::Replay { seed, objects: true, log, .. } => {
+            log.map_or(Ok(()), product_log::keep)?;
+            let outcome = weft_sim::objects::run(seed, true);
+            outcome.lines.iter().for_each(|line| println!("{line}"));
+            println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
         }
         Arguments::Replay { seed, many: true, log, .. } => {
@@ -284,7 +309,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, many } => {
+        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, many, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
@@ -292,6 +317,9 @@ fn main() -> Result<()> {
                     let run = if engine { engine::history::run } else { engine::behind::run };
                     let outcome = run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.commits, outcome.flushes, outcome.deaths])
+                } else if objects {
+                    let outcome = weft_sim::objects::run(seed, false);
+                    (outcome.complaints, [outcome.steps, outcome.operations, outcome.answered, outcome.faults])
                 } else if many {
                     let outcome = weft_sim::many_care::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.mounts, outcome.faults])

@@ -12,9 +12,11 @@ use crate::error::WriteError;
 use crate::in_flight::Call;
 use crate::transfer::Transfer;
 use bytes::Bytes;
+use place::Placed;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
-use weft_format::{SegmentId, ShardIndex};
+use weft_format::shard::Digest;
+use weft_format::{NodeId, SegmentId, ShardIndex};
 
 /// A segment to be written.
 #[derive(Clone, Debug)]
@@ -40,6 +42,8 @@ pub struct Receipt {
     pub record: SegmentRecord,
     /// Shards that were not stored; queue them for repair.
     pub missing: Vec<ShardIndex>,
+    /// Digests of all shards by index, of missing ones too.
+    pub digests: Vec<Digest>,
     /// Bytes that nodes have acknowledged, headers and checksums included.
     pub bytes_written: u64,
 }
@@ -61,6 +65,25 @@ impl Transfer {
     /// # Errors
     /// [`WriteError`]; nothing is visible then, and what was put is removed as far as nodes answer.
     pub fn write(&self, request: WriteRequest) -> Call<'_, Result<Receipt, WriteError>> {
+        self.write_somewhere(request, None)
+    }
+
+    /// As [`Self::write`], at places that the caller has chosen: `nodes` by shard index, each in a domain of its own, `None` where there is no
+    /// place; and others for shards that these do not take, best first.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_at(
+        &self,
+        request: WriteRequest,
+        nodes: Vec<Option<NodeId>>,
+        alternates: Vec<NodeId>,
+    ) -> Call<'_, Result<Receipt, WriteError>> {
+        let (view, full_count) = (self.inner.fleet.view(), 0);
+        self.write_somewhere(request, Some(Placed { nodes, alternates, view, full_count }))
+    }
+
+    fn write_somewhere(&self, request: WriteRequest, placed: Option<Placed>) -> Call<'_, Result<Receipt, WriteError>> {
         Box::pin(async move {
             let inner = &self.inner;
             let split = Arc::new(split::split(&inner.algebra, request)?);
@@ -69,7 +92,10 @@ impl Transfer {
             let nodes = inner.fleet.handles(inner.class);
             let _admitted = inner.admit(nodes.keys().copied(), bytes, bytes).await;
             let encoded = encode::encode(inner, &split).await?;
-            let placement = place::place_now(inner, &split).await?;
+            let placement = match placed {
+                Some(placed) => placed,
+                None => place::place_now(inner, &split).await?,
+            };
             let stored = put::put(inner, &split, &encoded, placement).await?;
             Ok(receipt::receipt(&split, &encoded, stored))
         })

@@ -314,9 +314,15 @@ fn sources_below(folder: &Path, found: &mut Vec<(String, String)>) {
 /// What removes a shard, a segment's record, an inode or a kept file, and the only files that may say so. Those that decide to ask
 /// `weft_format::removal` first; what its types do not say already is here.
 const REMOVALS: &[(&str, &[&str])] = &[
-    // Of openings a node keeps the newest.
-    ("node.remove(", &["transfer/src/bounded.rs", "transfer/src/remove.rs", "transfer/src/openings.rs"]),
-    (".remove_shard(", &["care/src/collect/orphans.rs", "care/src/mend.rs", "transfer/src/remove.rs"]),
+    // Of openings a node keeps the newest. A member of an object store notes what its node removes.
+    (
+        "node.remove(",
+        &["objects/src/host.rs", "transfer/src/bounded.rs", "transfer/src/remove.rs", "transfer/src/openings.rs"],
+    ),
+    (
+        ".remove_shard(",
+        &["care/src/collect/orphans.rs", "care/src/mend.rs", "objects/src/keeper.rs", "transfer/src/remove.rs"],
+    ),
     ("transfer.remove(", &["care/src/collect/reaper.rs"]),
     (".drop_segment(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),
     (".drop_generation(", &["care/src/collect/reaper.rs", "engine/src/catalogue.rs"]),
@@ -342,7 +348,8 @@ fn nothing_is_removed_but_by_the_rules_of_one_page() {
     }
     let deciders =
         ["care/src/collect/orphans.rs", "care/src/collect/reaper.rs", "care/src/mend.rs", "transfer/src/remove.rs"];
-    for decider in deciders.into_iter().chain(["vfs/src/lifecycle.rs", "vfs/src/files.rs", "vfs/src/deleted.rs"]) {
+    let others = ["objects/src/keeper.rs", "vfs/src/lifecycle.rs", "vfs/src/files.rs", "vfs/src/deleted.rs"];
+    for decider in deciders.into_iter().chain(others) {
         let (_, text) = sources.iter().find(|(path, _)| path == decider).expect("the file is there");
         assert!(text.contains("may_remove("), "{decider} does not ask");
     }

@@ -24,6 +24,7 @@ mod many_mounts;
 mod metadata;
 mod mount;
 mod networks;
+mod objects;
 mod openings;
 #[cfg(feature = "shared")]
 mod postgres;

@@ -6,16 +6,19 @@ use super::room::Holding;
 use super::{Daemon, Peer};
 use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};
 use crate::gossip::Gossiper;
+use crate::grant::Grant;
 use crate::link::SignedRequest;
+use crate::objects::ObjectHost;
 use crate::outgoing::{Outgoing, READ_BYTES, Unread};
 use crate::wire::{
     BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
-    MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, SpaceBody, StatBody, already_a_node,
+    GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, QUESTION_BYTES_MAX, SHARD_BYTES_MAX, SpaceBody,
+    StatBody, already_a_node,
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RANGE, RETRY_AFTER, TRANSFER_ENCODING};
+use hyper::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, HeaderValue, RANGE, RETRY_AFTER, TRANSFER_ENCODING};
 use hyper::{Request, Response, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,12 +47,14 @@ const PEERS_MAX: usize = 1024;
 const CLAIM_BYTES_MAX: u64 = 4096;
 
 /// Who asks, as the key says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Asker {
     /// A user of the node.
     User,
     /// Another daemon of the cluster, or its owner.
     Member,
+    /// Who has a grant, and its key.
+    Grantee(Box<(Grant, Key)>),
 }
 
 /// A body, and the connection that it comes by.
@@ -82,14 +87,14 @@ impl Daemon {
             reply.body.len() as u64 + unread_bytes,
             self.env.clock.elapsed(began),
         );
-        self.respond(reply, proof, class.unwrap_or_default(), asker)
+        self.respond(reply, proof, class.unwrap_or_default(), &asker)
     }
 
     /// The answer on a connection for which there is no place.
     pub(super) fn refuse_for_now(&self) -> Response<Outgoing> {
         let reply = Reply::ask_later("all connections that it grants are at work: ask later");
         self.metrics.answered("refused", reply.status, 0, Duration::ZERO);
-        self.respond(reply, None, Class::default(), Asker::User)
+        self.respond(reply, None, Class::default(), &Asker::User)
     }
 
     async fn reply(
@@ -125,7 +130,11 @@ impl Daemon {
             body: announced.digest.unwrap_or_else(|| blake3::hash(&[])),
             node: None,
         };
-        let believed = if is_open { Ok(Asker::User) } else { self.believe(&call, asked, proof) };
+        let believed = match head.headers.get(GRANT_HEADER) {
+            Some(grant) => self.believe_grant(&call, asked, proof, grant),
+            None if is_open => Ok(Asker::User),
+            None => self.believe(&call, asked, proof),
+        };
         match believed {
             Ok(believed) => *asker = believed,
             Err(error) => {
@@ -141,7 +150,7 @@ impl Daemon {
             let detail = "short-circuit reads are for users on the same machine: ask for bytes";
             return (name, NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into());
         }
-        let done = self.perform(call, class, announced, Body { body, slot: &peer.slot }, *asker).await;
+        let done = self.perform(call, class, announced, Body { body, slot: &peer.slot }, asker).await;
         (name, done.unwrap_or_else(|refused| refused))
     }
 
@@ -161,8 +170,53 @@ impl Daemon {
                 Ok(()) => Ok(Asker::Member),
                 Err(_) => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
             },
+            // Members of an object store have one key, for each other and for clients.
+            (_, Some(gossip)) if self.objects.is_some() => match check(gossip.key(), &of_node) {
+                Err(_) if self.key.is_some() => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+                believed => believed.map(|()| Asker::Member),
+            },
             _ => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
         }
+    }
+
+    /// As [`Self::believe`], of who shows a grant.
+    fn believe_grant(
+        &self,
+        call: &Call,
+        asked: Asked<'_>,
+        proof: Option<Proof>,
+        shown: &HeaderValue,
+    ) -> Result<Asker, AuthError> {
+        let grant: Option<Grant> = shown.to_str().ok().and_then(|text| text.parse().ok());
+        let cluster = self.gossip.as_ref().and_then(|gossip| gossip.key());
+        let (Some(grant), Some(cluster), Some(own)) = (grant, cluster, self.identity()) else {
+            return Err(AuthError::NoProof);
+        };
+        let key = grant.key(cluster);
+        let node = (*call != Call::Members).then_some(own);
+        let (now_ms, uptime_ms) = (self.env.clock.unix_ms(), self.env.clock.elapsed(self.began).as_millis() as u64);
+        self.nonces.lock().check(&key, &Asked { node, ..asked }, proof, now_ms, uptime_ms)?;
+        if self.objects.is_none() || grant.store != own.volume || grant.until_ms <= now_ms {
+            return Err(AuthError::NotGranted);
+        }
+        Ok(Asker::Grantee(Box::new((grant, key))))
+    }
+
+    /// Is a call granted? Of a put the body is looked at, too.
+    fn permit(&self, call: &Call, grant: &Grant) -> Result<(), Reply> {
+        let objects = self.objects()?;
+        let is_granted = match call {
+            Call::Members | Call::Space | Call::Identity | Call::Objects => true,
+            Call::Get(key, _) | Call::Stat(key) => grant.may_read && objects.may_get(*key, grant),
+            Call::Put(_) => grant.may_write,
+            _ => false,
+        };
+        if is_granted { Ok(()) } else { Err(self.not_granted(call.name(), grant)) }
+    }
+
+    fn not_granted(&self, what: &str, grant: &Grant) -> Reply {
+        let detail = format!("the grant for names that begin with `{}` does not allow this {what}", grant.prefix);
+        NodeError::new(NodeErrorKind::Denied, &self.name, detail).into()
     }
 
     async fn perform(
@@ -171,49 +225,61 @@ impl Daemon {
         class: Class,
         announced: Announced,
         body: Body<'_>,
-        asker: Asker,
+        asker: &Asker,
     ) -> Result<Reply, Reply> {
-        let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim | Call::Gossip);
+        let takes_body = matches!(call, Call::Put(_) | Call::Combine(_) | Call::Claim | Call::Gossip | Call::Objects);
         if !takes_body && announced.bytes > 0 {
             return Err(Reply::invalid("this request takes no body"));
         }
+        let grant = match asker {
+            Asker::Grantee(granted) => Some(&granted.0),
+            Asker::User | Asker::Member => None,
+        };
+        if let Some(grant) = grant {
+            self.permit(&call, grant)?;
+        }
         match call {
             Call::Put(key) => {
-                let node = self.node()?;
+                let node = self.node_or_refusal()?;
                 let (parts, _held) = self.receive(class, announced, body, SHARD_BYTES_MAX).await?;
+                if let Some(grant) = grant
+                    && !self.objects()?.may_put(key, &parts, grant)
+                {
+                    return Err(self.not_granted("put", grant));
+                }
                 node.put(key, &parts).await?;
                 Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
             }
-            Call::Get(key, range) => self.get(self.node()?, class, key, range).await,
+            Call::Get(key, range) => self.get(self.node_or_refusal()?, class, key, range).await,
             Call::Combine(key) => {
-                let node = self.node()?;
+                let node = self.node_or_refusal()?;
                 let (parts, _held) = self.receive(class, announced, body, COMBINATION_BYTES_MAX).await?;
                 self.combine(&*node, class, key, &parts.concat().into()).await
             }
             Call::Stat(key) => {
-                let stat = self.node()?.stat(key).await?;
+                let stat = self.node_or_refusal()?.stat(key).await?;
                 Ok(Reply::json(&StatBody { bytes: stat.bytes, modified_ms: stat.modified_ms }))
             }
             Call::Remove(key) => {
-                self.node()?.remove(key).await?;
+                self.node_or_refusal()?.remove(key).await?;
                 Ok(Reply { status: StatusCode::NO_CONTENT, ..Reply::ok("") })
             }
             Call::List { after, limit } => {
-                let page = self.node()?.list(after, limit).await?;
+                let page = self.node_or_refusal()?.list(after, limit).await?;
                 let keys = page.keys.iter().map(ToString::to_string).collect();
                 Ok(Reply::json(&PageBody { keys, foreign: page.foreign, more: page.more }))
             }
             Call::Space => {
-                let space = self.node()?.space().await?;
+                let space = self.node_or_refusal()?.space().await?;
                 Ok(Reply::json(&SpaceBody { total_bytes: space.total_bytes, free_bytes: space.free_bytes }))
             }
-            Call::Identity => Ok(Reply::ok(self.node()?.identity().await?.encode())),
+            Call::Identity => Ok(Reply::ok(self.node_or_refusal()?.identity().await?.encode())),
             Call::Claim => {
                 let (parts, _held) = self.receive(class, announced, body, CLAIM_BYTES_MAX).await?;
                 self.claim(&parts.concat()).await
             }
             Call::ShortCircuit => {
-                self.node()?;
+                self.node_or_refusal()?;
                 let file_socket = self.file_socket().ok_or_else(|| {
                     NodeError::new(NodeErrorKind::Unsupported, &self.name, "short-circuit reads are off: ask for bytes")
                 })?;
@@ -226,9 +292,13 @@ impl Daemon {
                 gossip.hear(&parts.concat()).map_err(|error| Reply::invalid(error.to_string()))?;
                 Ok(Reply { status: StatusCode::NO_CONTENT, ..Reply::ok("") })
             }
+            Call::Objects => {
+                let (parts, _held) = self.receive(class, announced, body, QUESTION_BYTES_MAX).await?;
+                Ok(Reply::ok(self.objects()?.answer(&parts.concat(), grant)?))
+            }
             Call::Members => {
                 let mut members = self.gossip()?.members();
-                if asker == Asker::User {
+                if *asker != Asker::Member {
                     let volume = self.identity().map(|identity| identity.volume.to_string());
                     members.retain(|heard| volume.as_ref() == Some(&heard.facts.volume));
                 }
@@ -244,7 +314,14 @@ impl Daemon {
         })
     }
 
-    fn node(&self) -> Result<Arc<dyn Node>, Reply> {
+    fn objects(&self) -> Result<&dyn ObjectHost, Reply> {
+        self.objects.as_deref().ok_or_else(|| {
+            let detail = "it is no member of an object store: start it with --objects and --cluster-key";
+            NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into()
+        })
+    }
+
+    fn node_or_refusal(&self) -> Result<Arc<dyn Node>, Reply> {
         self.served().map(|(_, node)| node).ok_or_else(|| {
             let detail = format!("{} belongs to no volume yet: add it with `weft node add`", self.name);
             Reply::from(NodeError::new(NodeErrorKind::WrongNode, &self.name, detail))
@@ -262,7 +339,8 @@ impl Daemon {
             return past_the_end();
         }
         // The signature goes ahead of the bytes, so these must be there; without one they are sent as they are read.
-        let first_bytes = if self.key.is_some() { u64::MAX } else { READ_BYTES };
+        let is_signed = self.key.is_some() || self.objects.is_some();
+        let first_bytes = if is_signed { u64::MAX } else { READ_BYTES };
         let first = range.start..range.end.min(range.start.saturating_add(first_bytes));
         let held_bytes = (range.end - range.start).min(first_bytes.saturating_mul(2));
         let held = self.hold(class, range.end - range.start, held_bytes).await?;
@@ -397,18 +475,17 @@ impl Daemon {
             // What it was is lost, and it may become another.
             Some(_) | None => {}
         }
-        let node = self.kinds.create(&node).await?;
-        *self.node.write() = Some((identity, node));
+        self.make(identity).await?;
         tracing::info!(node = self.name, "is node {} of volume {} now", identity.node, identity.volume);
         Ok(Reply::ok(""))
     }
 
     async fn is_wiped(&self) -> bool {
-        let Ok(node) = self.node() else { return false };
+        let Some(node) = self.node() else { return false };
         node.identity().await.is_err_and(|error| error.kind == NodeErrorKind::Wiped)
     }
 
-    fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class, asker: Asker) -> Response<Outgoing> {
+    fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class, asker: &Asker) -> Response<Outgoing> {
         let mut response = Response::builder().status(reply.status);
         if let Some(identity) = self.identity() {
             response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
@@ -421,6 +498,7 @@ impl Daemon {
         }
         let key = match (asker, &self.gossip) {
             (Asker::Member, Some(gossip)) => gossip.key(),
+            (Asker::Grantee(granted), _) => Some(&granted.1),
             _ => self.key.as_ref(),
         };
         if let (Some(key), Some(proof)) = (key, proof) {

@@ -4,9 +4,10 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
-    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord,
-    Secret, SegmentRecord, ShardLocation, Sizes, Timestamp, VolumeRecord, opening_key, replica_id,
+    Alternate, Attributes, Contents, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits,
+    NodeRecord, NodeState, ObjectRecord, ObjectSegment, ObjectState, Opening, OpeningsRecord, Origin, PlacementRule,
+    PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord, Secret, SegmentRecord, ShardLocation, Sizes,
+    Stamp, Timestamp, VolumeRecord, data_segment, name_hash, opening_key, record_key, replica_id,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::ShardFileHeader;
@@ -214,6 +215,39 @@ fn lease_record() {
     let record = LeaseRecord { term: 7, holder: "process 4242 on host".to_owned(), beat: 300, ttl_ms: 10_000 };
     golden!("lease_record_v1", &record.encode());
     assert_eq!(LeaseRecord::decode(&record.encode()), Ok(record));
+}
+
+#[test]
+fn object_record() {
+    let stamp = Stamp::after(None, 1_763_683_200_000, 0xf0f1_f2f3_f4f5_f6f7);
+    let segment = ObjectSegment {
+        geometry: Geometry::new(21_000, 2, 1, 1, 4096).unwrap(),
+        digest: [0x44; 32],
+        shards: vec![Digest([1; 32]), Digest([2; 32]), Digest([3; 32])],
+    };
+    let contents = Contents {
+        code: "rs:2+1".to_owned(),
+        bytes: 21_000,
+        digest: [0x55; 32],
+        segments: vec![segment],
+        alternates: vec![
+            Alternate { segment: 0, index: ShardIndex(1), node: Some(NODE) },
+            Alternate { segment: 0, index: ShardIndex(2), node: None },
+        ],
+    };
+    let stored = ObjectRecord { name: "run/7.root".to_owned(), stamp, width: 3, state: ObjectState::Stored(contents) };
+    golden!("object_record_v1_stored", &stored.encode());
+    let removed = ObjectRecord { state: ObjectState::Removed, ..stored.clone() };
+    golden!("object_record_v1_removed", &removed.encode());
+    let given_up = ObjectRecord::given_up(stamp);
+    golden!("object_record_v1_given_up", &given_up.encode());
+    for record in [stored, removed, given_up] {
+        assert_eq!(ObjectRecord::decode(&record.encode()), Ok(record));
+    }
+    // Names of shards are bytes that outlive the process, too.
+    let hash = name_hash("run/7.root");
+    assert_eq!(record_key(hash, stamp).to_string(), "582a88fa8870000019aa3b5ec00f0f1f.1.0");
+    assert_eq!(data_segment(hash, stamp, 5).to_string(), "d82a88fa8870000519aa3b5ec00f0f1f");
 }
 
 const OPENING: Opening =

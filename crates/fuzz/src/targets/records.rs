@@ -2,9 +2,10 @@
 
 use weft_format::geometry::Geometry;
 use weft_format::records::{
-    Attributes, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits, NodeRecord, NodeState,
-    Opening, OpeningsRecord, Origin, PlacementRule, PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord,
-    Secret, SegmentRecord, ShardLocation, Sizes, Timestamp, VolumeRecord,
+    Alternate, Attributes, Contents, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits,
+    NodeRecord, NodeState, ObjectRecord, ObjectSegment, ObjectState, Opening, OpeningsRecord, Origin, PlacementRule,
+    PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord, Secret, SegmentRecord, ShardLocation, Sizes,
+    Stamp, Timestamp, VolumeRecord,
 };
 use weft_format::shard::Digest;
 use weft_format::{Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};
@@ -21,7 +22,7 @@ macro_rules! same_again {
 /// The first byte says which record the others are to be.
 pub(super) fn record(bytes: &[u8]) {
     let Some((what, bytes)) = bytes.split_first() else { return };
-    match what % 13 {
+    match what % 14 {
         0 => {
             if let Ok(attributes) = Attributes::decode(bytes) {
                 assert_eq!(attributes.encode(), bytes);
@@ -64,10 +65,11 @@ pub(super) fn record(bytes: &[u8]) {
         }
         10 => same_again!(VolumeRecord, bytes),
         11 => same_again!(NodeIdentity, bytes),
-        _ => {
+        12 => {
             same_again!(Replica, bytes);
             let _ = ReplicaHeader::decode(bytes);
         }
+        _ => same_again!(ObjectRecord, bytes),
     }
 }
 
@@ -85,6 +87,26 @@ fn segment() -> SegmentRecord {
         generation: Generation(4),
         shards: vec![Some(location(0, origin)), None, Some(location(4, None))],
     }
+}
+
+fn object() -> ObjectRecord {
+    let segment = ObjectSegment {
+        geometry: Geometry::new(21_000, 2, 1, 1, 4096).expect("it is small"),
+        digest: [0x44; 32],
+        shards: vec![Digest([1; 32]), Digest([2; 32]), Digest([3; 32])],
+    };
+    let contents = Contents {
+        code: "rs:2+1".to_owned(),
+        bytes: 21_000,
+        digest: [0x55; 32],
+        segments: vec![segment],
+        alternates: vec![
+            Alternate { segment: 0, index: ShardIndex(1), node: Some(NodeId(0x101112131415161718191a1b1c1d1e1f)) },
+            Alternate { segment: 0, index: ShardIndex(2), node: None },
+        ],
+    };
+    let stamp = Stamp::after(None, 1_763_683_200_000, 0xf0f1_f2f3_f4f5_f6f7);
+    ObjectRecord { name: "run/7.root".to_owned(), stamp, width: 3, state: ObjectState::Stored(contents) }
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
@@ -169,6 +191,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         volume.encode(),
         identity.encode().into_bytes(),
         Replica { header, slots: vec![(vec![1], Some(vec![2; 9])), (vec![3], None)] }.encode(),
+        object().encode(),
     ];
     records.into_iter().zip(0..).map(|(record, what): (_, u8)| [&[what][..], &record].concat()).collect()
 }

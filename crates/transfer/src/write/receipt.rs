@@ -20,5 +20,6 @@ pub(crate) fn receipt(split: &Split, encoded: &[Object], stored: Vec<Option<Node
         generation: split.generation,
         shards: stored.into_iter().zip(encoded).map(location).collect(),
     };
-    Receipt { record, missing, bytes_written }
+    let digests = encoded.iter().map(|(_, digest)| *digest).collect();
+    Receipt { record, missing, digests, bytes_written }
 }

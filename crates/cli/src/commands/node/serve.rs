@@ -7,13 +7,19 @@ use anyhow::Result;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
+use weft_engine::objects::KeeperSettings;
 use weft_engine::{DAEMON_PORT, Encryption, Env, ServeSettings, Serving};
+
+/// Keepers that have little patience look around this often.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
 
 /// How to serve.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft node serve /srv/disk --listen :7600 --key disk.key --tls
-  weft node serve /srv/disk")]
+  weft node serve /srv/disk
+  weft node serve /srv/disk --listen :7600 --plain --key disk.key --cluster-key all.key --objects --join nas:7600")]
 pub struct Arguments {
     /// An existing folder, or block:///dev/sdX
     #[arg(value_name = "FOLDER|URL")]
@@ -61,6 +67,15 @@ pub struct Arguments {
     /// Failure domain to tell other daemons, outermost level first, as in site1/rack3/host7
     #[arg(long, value_name = "DOMAIN", default_value = "")]
     domain: String,
+    /// Keep objects of the cluster (`weft object`) instead of a volume's shards, and look after them
+    #[arg(long, requires = "cluster_key")]
+    objects: bool,
+    /// Rebuild shards of objects that are missing for this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "objects")]
+    patience: u64,
+    /// Remove what is left of unfinished uploads after this many seconds; longer than any upload takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "objects")]
+    leftover_grace: u64,
 }
 
 /// Serves a folder, a device or an image file, until a signal asks for the end.
@@ -93,6 +108,13 @@ fn settings(arguments: &Arguments) -> ServeSettings {
         _ => Encryption::Unsaid,
     };
     let bytes_per_second = arguments.bandwidth.bwlimit;
+    let objects = arguments.objects.then(|| KeeperSettings {
+        patience: Duration::from_secs(arguments.patience),
+        leftover_grace: Duration::from_secs(arguments.leftover_grace),
+        // What is waited for is looked at several times meanwhile.
+        pause: KeeperSettings::default().pause.min(Duration::from_secs(arguments.patience) / 4).max(PAUSE_MIN),
+        ..KeeperSettings::default()
+    });
     ServeSettings {
         place,
         listen,
@@ -105,5 +127,6 @@ fn settings(arguments: &Arguments) -> ServeSettings {
         cluster_key,
         advertise,
         domain,
+        objects,
     }
 }

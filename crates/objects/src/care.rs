@@ -1,0 +1,87 @@
+//! What a keeper decides: what is missing of a segment, who makes it, where it goes, and what is needless. Pure; time is an argument.
+
+use crate::closest::Closest;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+use weft_cluster::View;
+use weft_format::records::Stamp;
+use weft_format::{NodeId, ShardIndex, ShardKey};
+
+/// What a keeper has seen to be so, and for how long: of its own observations, by a clock that never jumps.
+#[derive(Debug, Default)]
+pub struct Observed {
+    since: BTreeMap<Matter, Instant>,
+    /// Seen in this round.
+    now: BTreeSet<Matter>,
+}
+
+/// What may have to be done about a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Matter {
+    /// These shards of a segment are nowhere.
+    Missing(u64, Stamp, u32, ShardIndex),
+    /// Shards of a version are here, and no record.
+    Leftover(u64, Stamp),
+    /// A newer version can be read with a margin, or the object was removed.
+    Superseded(u64, Stamp),
+}
+
+impl Observed {
+    /// It is so at `now`; for how long already?
+    pub fn see(&mut self, matter: Matter, now: Instant) -> Duration {
+        self.now.insert(matter);
+        now.saturating_duration_since(*self.since.entry(matter).or_insert(now))
+    }
+
+    /// It was not looked at in this round, and may still be so.
+    pub fn keep(&mut self, matters: impl Fn(&Matter) -> bool) {
+        let kept: Vec<Matter> = self.since.keys().copied().filter(|matter| matters(matter)).collect();
+        self.now.extend(kept);
+    }
+
+    /// What was not seen in this round is so no longer.
+    pub fn end_round(&mut self) {
+        let seen = std::mem::take(&mut self.now);
+        self.since.retain(|matter, _| seen.contains(matter));
+    }
+}
+
+/// When the member at `position` among those closest to a name looks after it: the first in every round, the others the more seldom the
+/// further away they are. What the first does not do, for whatever reason, another does later.
+#[must_use]
+pub fn is_due(round: u64, position: usize) -> bool {
+    round.is_multiple_of(1 << position.min(6))
+}
+
+/// For how long something is missing before the member at `position` makes it.
+#[must_use]
+pub fn patience(least: Duration, position: usize) -> Duration {
+    least * (1 + position.min(6) as u32)
+}
+
+/// The shards of a segment that were found nowhere.
+#[must_use]
+pub fn missing(width: usize, places: &BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)>>) -> Vec<ShardIndex> {
+    (0..width).map(|index| ShardIndex(index as u16)).filter(|index| !places.contains_key(index)).collect()
+}
+
+/// Members for shards that are missing, the closest first: none of a domain that holds a shard of the segment, and none that is `refused`.
+/// Where there are too few the rest waits.
+#[must_use]
+pub fn targets(
+    view: &View,
+    closest: &Closest,
+    holders: &BTreeSet<NodeId>,
+    refused: &BTreeSet<NodeId>,
+    missing: &[ShardIndex],
+) -> Vec<(ShardIndex, NodeId)> {
+    let domain = |node: &NodeId| view.members.get(node).map(|member| member.domain.as_str());
+    let mut used: BTreeSet<&str> = holders.iter().filter_map(domain).collect();
+    let free =
+        closest.all().filter(|node| !refused.contains(node) && domain(node).is_some_and(|domain| used.insert(domain)));
+    missing.iter().copied().zip(free).collect()
+}
+
+#[cfg(test)]
+#[path = "care_tests.rs"]
+mod tests;

@@ -1,0 +1,62 @@
+use super::*;
+use weft_cluster::{Health, Member};
+use weft_format::records::NodeState;
+
+#[test]
+fn what_was_not_seen_in_a_round_begins_again() {
+    let (mut observed, start) = (Observed::default(), Instant::now());
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let (one, other) = (Matter::Leftover(1, Stamp(1)), Matter::Missing(2, Stamp(1), 0, ShardIndex(3)));
+    assert_eq!(observed.see(one, at(0)), Duration::ZERO);
+    assert_eq!(observed.see(other, at(0)), Duration::ZERO);
+    observed.end_round();
+    assert_eq!(observed.see(one, at(10)), Duration::from_secs(10));
+    // Not looked at is not over.
+    observed.keep(|matter| *matter == other);
+    observed.end_round();
+    assert_eq!(observed.see(other, at(20)), Duration::from_secs(20));
+    observed.end_round();
+    assert_eq!(observed.see(one, at(30)), Duration::ZERO);
+}
+
+#[test]
+fn the_first_looks_in_every_round_and_the_others_all_the_same() {
+    assert!((0..64).all(|round| is_due(round, 0)));
+    assert_eq!((0..64).filter(|round| is_due(*round, 3)).count(), 8);
+    assert!(is_due(64, usize::MAX));
+    assert_eq!(patience(Duration::from_secs(60), 2), Duration::from_secs(180));
+}
+
+#[test]
+fn a_missing_shard_goes_to_the_closest_member_of_a_free_domain() {
+    let member = |i: u128| Member {
+        name: format!("n{i}"),
+        domain: format!("d{}", i / 2),
+        locality: String::new(),
+        weight: 1,
+        state: NodeState::Active,
+        health: Health::Sound,
+        total_bytes: None,
+        free_bytes: None,
+        disk: None,
+    };
+    let view = View { members: (0..10).map(|i| (NodeId(i), member(i))).collect(), ..View::default() };
+    let closest = Closest { nodes: (0..5).map(NodeId).collect(), alternates: (5..10).map(NodeId).collect() };
+    let (holders, refused) = (BTreeSet::from([NodeId(0), NodeId(2)]), BTreeSet::from([NodeId(4)]));
+    let missing = [ShardIndex(1), ShardIndex(4), ShardIndex(5), ShardIndex(6)];
+    // 1 and 3 share domains with holders, 4 is refused; 5, 6 and 8 are left for three of four.
+    let chosen = targets(&view, &closest, &holders, &refused, &missing);
+    assert_eq!(chosen, [(ShardIndex(1), NodeId(5)), (ShardIndex(4), NodeId(6)), (ShardIndex(5), NodeId(8))]);
+}
+
+#[test]
+fn what_is_found_nowhere_is_missing() {
+    let key = |index| ShardKey {
+        segment: weft_format::SegmentId(1),
+        generation: weft_format::Generation::FIRST,
+        index: ShardIndex(index),
+    };
+    let places =
+        BTreeMap::from([(ShardIndex(0), vec![(NodeId(1), key(0))]), (ShardIndex(2), vec![(NodeId(2), key(2))])]);
+    assert_eq!(missing(4, &places), [ShardIndex(1), ShardIndex(3)]);
+}

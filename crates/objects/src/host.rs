@@ -1,0 +1,282 @@
+//! A member's own place: its node, with a note of all that is stored there, and the answers to what others ask.
+
+use crate::closest::closest;
+use crate::index::Index;
+use crate::question::{Answer, Question};
+use crate::tree::{Leaf, branch};
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::RwLock;
+use rustix::fd::OwnedFd;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use weft_cluster::View;
+use weft_format::records::{ObjectId, ObjectRecord};
+use weft_format::{NodeIdentity, ShardKey};
+use weft_nodes::combine::Combination;
+use weft_nodes::node::{Capability, Link, Node, Page, SHARD_BYTES_MAX, ShardStat, Space};
+use weft_nodes::{NodeError, NodeErrorKind};
+
+/// Names listed at once when a member begins.
+const PAGE_KEYS: usize = 10_000;
+
+/// One member's place.
+pub struct Host {
+    identity: NodeIdentity,
+    name: String,
+    node: Arc<dyn Node>,
+    index: RwLock<Index>,
+    /// The members as its keeper saw them last.
+    view: RwLock<Option<Arc<View>>>,
+    /// The place cannot be used: what was noted of it may not be there.
+    is_away: AtomicBool,
+}
+
+impl Host {
+    /// Opens the place and reads all its records.
+    ///
+    /// # Errors
+    /// It cannot be listed.
+    pub async fn open(identity: NodeIdentity, name: &str, node: Arc<dyn Node>) -> Result<Arc<Self>, NodeError> {
+        let index = RwLock::new(scan(identity, &*node).await?);
+        let (name, is_away) = (name.to_owned(), AtomicBool::new(false));
+        Ok(Arc::new(Self { identity, name, node, index, view: RwLock::new(None), is_away }))
+    }
+
+    /// Is the place there? While it is not, nothing is said of what was on it; when it is back, it is read again.
+    pub(crate) async fn look_at_place(&self) -> Result<(), NodeError> {
+        if let Err(error) = self.node.space().await {
+            self.is_away.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        if self.is_away.load(Ordering::Relaxed) {
+            // Until then nothing is stored, which the scan might miss.
+            let found = scan(self.identity, &*self.node).await?;
+            *self.index.write() = found;
+            self.is_away.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn is_there(&self) -> Result<(), NodeError> {
+        match self.is_away.load(Ordering::Relaxed) {
+            true => {
+                let why = "its place cannot be used: see its log";
+                Err(NodeError::new(NodeErrorKind::Unavailable, &self.name, why))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn identity(&self) -> NodeIdentity {
+        self.identity
+    }
+
+    /// The place for all who store there: what they do is noted.
+    #[must_use]
+    pub fn node(self: &Arc<Self>) -> Arc<dyn Node> {
+        Arc::new(NotedNode(Arc::clone(self)))
+    }
+
+    /// How many records and shards it has.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize) {
+        self.index.read().counts()
+    }
+
+    /// # Errors
+    /// `Busy`: it does not know the members yet; `Unavailable`: its place is away.
+    pub fn answer(&self, question: &Question) -> Result<Answer, NodeError> {
+        self.is_there()?;
+        Ok(match question {
+            Question::Find { hash } => Answer::Found(self.index.read().find(*hash)),
+            Question::List { prefix, after, limit } => {
+                Answer::Listed(self.index.read().list(prefix, after, *limit as usize))
+            }
+            Question::Compare { asker, path } => {
+                let Some(view) = self.view.read().clone() else {
+                    let why = "it does not know the other members yet: ask later";
+                    return Err(NodeError::new(NodeErrorKind::Busy, &self.name, why));
+                };
+                Answer::Compared(branch(self.shared_with(&view, weft_format::NodeId(*asker)), path))
+            }
+        })
+    }
+
+    /// The same for who may know of names that begin with `prefix` only.
+    ///
+    /// # Errors
+    /// `Denied`: it is about other names, or for members; as [`Self::answer`].
+    pub fn answer_within(&self, question: &Question, prefix: &str) -> Result<Answer, NodeError> {
+        let is_within = match question {
+            Question::Find { .. } => true,
+            Question::List { prefix: wanted, .. } => wanted.starts_with(prefix),
+            Question::Compare { .. } => false,
+        };
+        if !is_within {
+            let why = format!("the grant is for names that begin with `{prefix}`");
+            return Err(NodeError::new(NodeErrorKind::Denied, &self.name, why));
+        }
+        let mut answer = self.answer(question)?;
+        if let (Question::Find { hash }, Answer::Found(found)) = (question, &mut answer) {
+            let index = self.index.read();
+            // Of what was given up, and of shards without a record, nobody knows a name.
+            let may_tell = |stamp| {
+                index
+                    .record(*hash, stamp)
+                    .is_none_or(|record| record.name.is_empty() || record.name.starts_with(prefix))
+            };
+            found.records.retain(|record| may_tell(record.stamp()));
+            found.shards.retain(|shard| may_tell(ObjectId::of(shard.key().segment).stamp));
+        }
+        Ok(answer)
+    }
+
+    /// The name of the object that a shard or record is of; `None`: no record of its version is here.
+    #[must_use]
+    pub fn name_of(&self, key: ShardKey) -> Option<String> {
+        let id = ObjectId::of(key.segment);
+        self.read(|index| Some(index.record(id.hash, id.stamp)?.name.clone())).filter(|name| !name.is_empty())
+    }
+
+    /// The name that a record is of which is to be stored as `key`; `None`: it is none, or of no name.
+    #[must_use]
+    pub fn name_in(&self, key: ShardKey, object: &[u8]) -> Option<String> {
+        let record = ObjectRecord::unseal(self.identity.volume, key, object).ok()?;
+        Some(record.name).filter(|name| !name.is_empty())
+    }
+
+    /// From now on these are the members.
+    pub(crate) fn set_view(&self, view: Arc<View>) {
+        *self.view.write() = Some(view);
+    }
+
+    /// The newest versions of names that are to lie both here and at another member.
+    pub(crate) fn shared_with(&self, view: &View, other: weft_format::NodeId) -> Vec<Leaf> {
+        let index = self.index.read();
+        let is_shared = |(leaf, width): &(Leaf, u16)| {
+            let nodes = closest(view, leaf.hash, usize::from(*width)).nodes;
+            nodes.contains(&other) && nodes.contains(&self.identity.node)
+        };
+        index.leaves().filter(is_shared).map(|(leaf, _)| leaf).collect()
+    }
+
+    /// What it has.
+    pub(crate) fn read<T>(&self, look: impl FnOnce(&Index) -> T) -> T {
+        look(&self.index.read())
+    }
+
+    fn refused(&self, why: impl Into<String>) -> NodeError {
+        NodeError::new(NodeErrorKind::Corrupt, &self.name, why)
+    }
+}
+
+/// All that is at a place.
+async fn scan(identity: NodeIdentity, node: &dyn Node) -> Result<Index, NodeError> {
+    let mut index = Index::default();
+    let mut after = None;
+    loop {
+        let page = node.list(after, PAGE_KEYS).await?;
+        for key in &page.keys {
+            if ObjectId::of(key.segment).is_data {
+                index.add_shard(*key);
+                continue;
+            }
+            let object = node.get(*key, 0..SHARD_BYTES_MAX).await;
+            let record = object.map_err(|error| error.to_string()).and_then(|object| {
+                ObjectRecord::unseal(identity.volume, *key, &object).map_err(|error| error.to_string())
+            });
+            match record {
+                Ok(record) => index.add_record(*key, record),
+                // Other members have it, too.
+                Err(why) => tracing::warn!(record = %key, "a record cannot be used: {why}"),
+            }
+        }
+        after = page.keys.last().copied();
+        if !page.more || after.is_none() {
+            break;
+        }
+    }
+    Ok(index)
+}
+
+/// The place, with a note of what is stored and removed.
+struct NotedNode(Arc<Host>);
+
+#[async_trait]
+impl Node for NotedNode {
+    fn capability(&self) -> &Capability {
+        self.0.node.capability()
+    }
+
+    fn shares_itself(&self) -> bool {
+        self.0.node.shares_itself()
+    }
+
+    fn held_back(&self, bytes: u64) -> Duration {
+        self.0.node.held_back(bytes)
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        let host = &self.0;
+        host.is_there()?;
+        if ObjectId::of(key.segment).is_data {
+            host.node.put(key, parts).await?;
+            host.index.write().add_shard(key);
+            return Ok(());
+        }
+        let record = ObjectRecord::unseal(host.identity.volume, key, &parts.concat())
+            .map_err(|error| host.refused(format!("what is to be stored as record {key} is none: {error}")))?;
+        host.node.put(key, parts).await?;
+        host.index.write().add_record(key, record);
+        Ok(())
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        self.0.node.get(key, range).await
+    }
+
+    async fn open_file(&self, key: ShardKey) -> Option<OwnedFd> {
+        self.0.node.open_file(key).await
+    }
+
+    async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
+        self.0.node.combine(key, combination).await
+    }
+
+    fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
+        self.0.node.link(key, combination, onward, timeout)
+    }
+
+    async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
+        self.0.node.pull(link).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.0.node.stat(key).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.0.node.list(after, limit).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        let removed = self.0.node.remove(key).await;
+        if removed.is_ok() || removed.as_ref().is_err_and(|error| error.kind == NodeErrorKind::NotFound) {
+            self.0.index.write().forget(key);
+        }
+        removed
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.0.node.space().await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.0.node.identity().await
+    }
+}

@@ -1,0 +1,463 @@
+//! A member's care for objects, without any catalogue: it compares records with other members, rebuilds what is missing, and removes what is
+//! needless at its own place. Never at another's: what a member removes it has decided itself.
+
+use crate::care::{Matter, Observed, is_due, missing, patience, targets};
+use crate::closest::closest;
+use crate::host::Host;
+use crate::question::{Answer, Question};
+use crate::store::{MemberAt, ObjectStore, record_of};
+use crate::tree::{Leaf, difference};
+use crate::versions::{Findings, Version, located, places, versions};
+use std::collections::BTreeSet;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_cluster::gossip::Liveness;
+use weft_env::{Env, Runtime};
+use weft_format::records::{
+    ObjectRecord, ObjectState, PlacementRule, ShardLocation, Stamp, data_segment, name_hash, record_key,
+};
+use weft_format::removal::{Candidate, Evidence, Needless, Verdict, may_remove};
+use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
+use weft_nodes::NodeErrorKind;
+use weft_transfer::{Fleet, Settings, Transfer};
+
+/// Members that are compared with in one round.
+const COMPARED_MAX: usize = 8;
+
+/// Branches compared with one member in one round: what differs beyond that is found in the next.
+const BRANCHES_MAX: usize = 4096;
+
+/// Who the members are.
+pub trait Neighbourhood: Send + Sync {
+    /// As they are known now, this one included.
+    fn members(&self) -> Vec<MemberAt>;
+}
+
+/// How a keeper works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeeperSettings {
+    /// For how long a shard is to be found nowhere before it is rebuilt.
+    pub patience: Duration,
+    /// For how long shards without a record are kept: longer than any put takes.
+    pub leftover_grace: Duration,
+    /// For how long a version is kept after a newer one: longer than a read of it takes.
+    pub superseded_grace: Duration,
+    /// Time between rounds.
+    pub pause: Duration,
+    /// Shard bytes sent and received for rebuilds; `None`: as fast as it goes beside users.
+    pub bytes_per_second: Option<NonZeroU64>,
+}
+
+impl Default for KeeperSettings {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(600),
+            leftover_grace: Duration::from_secs(3600),
+            superseded_grace: Duration::from_secs(600),
+            pause: Duration::from_secs(30),
+            bytes_per_second: NonZeroU64::new(32 << 20),
+        }
+    }
+}
+
+/// What a round did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Members that records were compared with.
+    pub compared: usize,
+    /// Records that were missing here, and came from others.
+    pub pulled: usize,
+    /// Records that were missing elsewhere, and were given.
+    pub pushed: usize,
+    /// Shards that are nowhere and whose time has not come, or that have no place.
+    pub missing: usize,
+    /// Shards that were rebuilt.
+    pub rebuilt: usize,
+    /// Uploads that were given up.
+    pub given_up: usize,
+    /// Shards and records that were removed here.
+    pub removed: usize,
+}
+
+/// The keeper of one member.
+pub struct Keeper {
+    host: Arc<Host>,
+    neighbourhood: Arc<dyn Neighbourhood>,
+    settings: KeeperSettings,
+    env: Env,
+    runtime: Runtime,
+    observed: Observed,
+    rounds: u64,
+}
+
+impl Keeper {
+    /// The keeper of `host`.
+    #[must_use]
+    pub fn new(
+        host: Arc<Host>,
+        neighbourhood: Arc<dyn Neighbourhood>,
+        settings: KeeperSettings,
+        env: &Env,
+        runtime: impl Into<Runtime>,
+    ) -> Self {
+        let (env, runtime) = (env.clone(), runtime.into());
+        Self { host, neighbourhood, settings, env, runtime, observed: Observed::default(), rounds: 0 }
+    }
+
+    /// Works until it is dropped.
+    pub async fn run(mut self) {
+        loop {
+            let round = self.round().await;
+            tracing::debug!(?round, "looked after the objects");
+            self.env.clock.sleep(self.settings.pause).await;
+        }
+    }
+
+    /// One round.
+    pub async fn round(&mut self) -> Round {
+        if let Err(error) = self.host.look_at_place().await {
+            tracing::warn!("this member's place cannot be used: {error}");
+            return Round::default();
+        }
+        let settings =
+            Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() };
+        let store = ObjectStore::new(
+            self.host.identity().volume,
+            self.neighbourhood.members(),
+            settings,
+            &self.env,
+            &self.runtime,
+        );
+        self.host.set_view(Arc::clone(store.view()));
+        let mut round = Round::default();
+        self.compare(&store, &mut round).await;
+        self.look_after(&store, &mut round).await;
+        self.clear_leftovers(&store, &mut round).await;
+        self.observed.end_round();
+        self.rounds += 1;
+        round
+    }
+
+    fn own(&self) -> NodeId {
+        self.host.identity().node
+    }
+
+    /// Exchanges records with other members, until both have the newest version of each name that is to lie at both.
+    async fn compare(&self, store: &ObjectStore, round: &mut Round) {
+        let is_there = |member: &&MemberAt| member.liveness == Liveness::Alive && member.id != self.own();
+        let mut others: Vec<NodeId> = store.members().values().filter(is_there).map(|member| member.id).collect();
+        // Each round others, where there are many.
+        if others.len() > COMPARED_MAX {
+            let by = (self.env.rng.next_u64() % others.len() as u64) as usize;
+            others.rotate_left(by);
+            others.truncate(COMPARED_MAX);
+        }
+        for other in others {
+            if self.compare_with(store, other, round).await.is_some() {
+                round.compared += 1;
+            }
+        }
+    }
+
+    /// `None`: it did not answer all.
+    async fn compare_with(&self, store: &ObjectStore, other: NodeId, round: &mut Round) -> Option<()> {
+        let own = self.host.shared_with(store.view(), other);
+        let mut paths = vec![Vec::new()];
+        for _ in 0..BRANCHES_MAX {
+            let Some(path) = paths.pop() else { break };
+            let question = Question::Compare { asker: self.own().0, path: path.clone() };
+            let Ok(Answer::Compared(told)) = store.ask(other, &question).await else { return None };
+            let found = difference(&own, &path, &told);
+            paths.extend(found.below);
+            for leaf in found.theirs {
+                round.pulled += usize::from(self.pull(store, other, leaf).await);
+            }
+            for leaf in found.ours {
+                round.pushed += usize::from(self.push(store, other, leaf).await);
+            }
+        }
+        Some(())
+    }
+
+    /// Takes over the newest version of a name from another member, unless a newer one is here.
+    async fn pull(&self, store: &ObjectStore, other: NodeId, leaf: Leaf) -> bool {
+        let key = record_key(leaf.hash, leaf.stamp());
+        match store.fetch(other, key).await {
+            Ok(record) if record.state != ObjectState::GivenUp => self.adopt(key, &record).await,
+            _ => false,
+        }
+    }
+
+    /// Stores a record here. One that is older than what is here, or that was given up here, is not taken.
+    async fn adopt(&self, key: ShardKey, record: &ObjectRecord) -> bool {
+        let is_wanted = self
+            .host
+            .read(|index| index.record(name_hash(&record.name), record.stamp).is_none() && !index.has_newer(record));
+        let Some(sealed) = record.seal(self.host.identity().volume, key).ok().filter(|_| is_wanted) else {
+            return false;
+        };
+        self.host.node().put(key, &[sealed]).await.is_ok()
+    }
+
+    async fn push(&self, store: &ObjectStore, other: NodeId, leaf: Leaf) -> bool {
+        // What the other has may have been newer: then that is here by now.
+        let record = self.host.read(|index| {
+            let record = index.record(leaf.hash, leaf.stamp())?;
+            (!index.has_newer(record)).then(|| Arc::clone(record))
+        });
+        let Some(record) = record else { return false };
+        !store.put_record(&record, leaf.hash, BTreeSet::from([other])).await.0.is_empty()
+    }
+
+    /// Looks at the newest version of each name that is here.
+    async fn look_after(&mut self, store: &ObjectStore, round: &mut Round) {
+        let newest: Vec<Arc<ObjectRecord>> = self.host.read(|index| index.newest().cloned().collect());
+        for record in newest {
+            let hash = name_hash(&record.name);
+            let near = closest(store.view(), hash, usize::from(record.width));
+            let position = near.all().position(|node| node == self.own()).unwrap_or(usize::MAX);
+            let (mut record, mut older) = (Arc::clone(&record), self.older(hash, &record));
+            if !is_due(self.rounds, position) && older.is_empty() {
+                self.observed.keep(|matter| matches!(matter, Matter::Missing(of, ..) if *of == hash));
+                continue;
+            }
+            let findings = store.find(hash, usize::from(record.width)).await;
+            let found = versions(&record.name, &findings);
+            // What is newer elsewhere comes here first. Comparison does not bring it to a member that is not close any more.
+            let Some(newest) = found.first().filter(|newest| newest.stamp >= record.stamp) else { continue };
+            if newest.stamp > record.stamp {
+                if self.pull_from_any(store, hash, newest).await {
+                    round.pulled += 1;
+                    continue;
+                }
+                // It was given up here, and others have it: it counts all the same.
+                let is_given_up = newest.given_up.contains(&self.own());
+                let theirs = store.record(&record.name, newest).await.ok().filter(|_| is_given_up);
+                let Some(theirs) = theirs else { continue };
+                older = self.older(hash, &theirs);
+                record = Arc::new(theirs);
+            }
+            let refused = newest.given_up.clone();
+            let is_whole = match record.contents() {
+                None => true,
+                Some(_) => self.restore(store, &record, &findings, &refused, position, round).await,
+            };
+            if is_whole {
+                self.clear_older(store, hash, older, round).await;
+            }
+        }
+    }
+
+    /// Takes over a version's record from one of those that have it.
+    async fn pull_from_any(&self, store: &ObjectStore, hash: u64, version: &Version) -> bool {
+        let leaf = Leaf { hash, stamp: version.stamp.0 };
+        for holder in &version.holders {
+            if self.pull(store, *holder, leaf).await {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Versions of the same name that are here and older.
+    fn older(&self, hash: u64, record: &ObjectRecord) -> Vec<Stamp> {
+        self.host.read(|index| {
+            let stamps = index.stamps(hash).into_iter().filter(|stamp| *stamp < record.stamp);
+            let is_same = |stamp: &Stamp| {
+                let held = index.record(hash, *stamp);
+                held.is_some_and(|held| held.name == record.name || held.state == ObjectState::GivenUp)
+            };
+            stamps.filter(is_same).collect()
+        })
+    }
+
+    /// Rebuilds the shards of a version that are missing for long enough; can it be read with a margin now?
+    async fn restore(
+        &mut self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        findings: &Findings,
+        refused: &BTreeSet<NodeId>,
+        position: usize,
+        round: &mut Round,
+    ) -> bool {
+        let Some(contents) = record.contents() else { return true };
+        let Ok(code) = weft_codes::parse(&contents.code) else { return false };
+        let (hash, width) = (name_hash(&record.name), usize::from(record.width));
+        let least = (width - code.shape().tolerance.min(width) + 1).min(width);
+        let mut is_whole = true;
+        for number in 0..contents.segments.len() as u32 {
+            let there = places(hash, record.stamp, number, findings);
+            let gone = missing(width, &there);
+            is_whole &= width - gone.len() >= least;
+            let now = self.env.clock.now();
+            let limit = patience(self.settings.patience, position);
+            let due: Vec<ShardIndex> = gone
+                .iter()
+                .copied()
+                .filter(|index| self.observed.see(Matter::Missing(hash, record.stamp, number, *index), now) >= limit)
+                .collect();
+            let rebuilt = match due.is_empty() {
+                true => 0,
+                false => self.rebuild(store, record, number, findings, refused, &due).await,
+            };
+            round.rebuilt += rebuilt;
+            round.missing += gone.len() - rebuilt;
+        }
+        is_whole
+    }
+
+    /// Rebuilds shards at members that hold none of the segment; how many.
+    async fn rebuild(
+        &self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        number: u32,
+        findings: &Findings,
+        refused: &BTreeSet<NodeId>,
+        due: &[ShardIndex],
+    ) -> usize {
+        let (hash, width) = (name_hash(&record.name), usize::from(record.width));
+        let Some(mut segment) = located(record, hash, number, findings, |_| 0, &BTreeSet::new()) else { return 0 };
+        let holders: BTreeSet<NodeId> = segment.nodes().collect();
+        let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
+        let near = closest(store.view(), hash, width);
+        let chosen = targets(store.view(), &near, &holders, &refused, due);
+        let nodes: BTreeSet<NodeId> = chosen.iter().map(|(_, node)| *node).collect();
+        // The record first: a shard without one is a leftover.
+        let (accepted, _) = store.put_record(record, hash, nodes).await;
+        let chosen: Vec<_> = chosen.into_iter().filter(|(_, node)| accepted.contains(node)).collect();
+        if chosen.is_empty() {
+            return 0;
+        }
+        let digests = record.contents().and_then(|contents| contents.segments.get(number as usize));
+        for (index, node) in &chosen {
+            let digest = digests.and_then(|segment| segment.shards.get(index.as_usize()));
+            let place = |digest: &_| ShardLocation {
+                node: *node,
+                generation: Generation::FIRST,
+                digest: *digest,
+                origin: None,
+            };
+            segment.shards[index.as_usize()] = digest.map(place);
+        }
+        // Transfer has no other places to choose from.
+        let of_fleet = |node: &NodeId| {
+            let member = store.members().get(node)?;
+            Some((*node, record_of(member), Arc::clone(&member.node)))
+        };
+        let fleet = holders.union(&accepted).filter_map(of_fleet).collect();
+        let fleet = Arc::new(Fleet::new(fleet, PlacementRule::default(), &self.env));
+        let settings =
+            Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() };
+        let transfer = Transfer::new(self.host.identity().volume, fleet, settings, &self.runtime).in_background();
+        let lost: Vec<ShardIndex> = chosen.iter().map(|(index, _)| *index).collect();
+        match transfer.rebuild(data_segment(hash, record.stamp, number), &segment, &lost).await {
+            Ok(rebuilt) => {
+                tracing::info!(
+                    object = record.name,
+                    number,
+                    shards = rebuilt.placed.len(),
+                    "rebuilt shards that were missing"
+                );
+                rebuilt.placed.len()
+            }
+            Err(error) => {
+                tracing::warn!(object = record.name, number, "missing shards were not rebuilt: {error}");
+                0
+            }
+        }
+    }
+
+    /// Removes versions that are older than one that can be read with a margin, after a while.
+    async fn clear_older(&mut self, store: &ObjectStore, hash: u64, older: Vec<Stamp>, round: &mut Round) {
+        let now = self.env.clock.now();
+        for stamp in older {
+            let seen = self.observed.see(Matter::Superseded(hash, stamp), now);
+            let mut keys = self.host.read(|index| index.shards_of(hash, stamp));
+            // Its record last: what is left without one is a leftover.
+            keys.push(record_key(hash, stamp));
+            for key in keys {
+                let grace = self.settings.superseded_grace;
+                round.removed += usize::from(self.remove(store, key, Needless::Superseded, seen, grace).await);
+            }
+        }
+    }
+
+    /// Gives up uploads of which no member has a record, and removes what is here of them; takes the record over where one has it.
+    async fn clear_leftovers(&mut self, store: &ObjectStore, round: &mut Round) {
+        let (now, grace) = (self.env.clock.now(), self.settings.leftover_grace);
+        let leftovers: Vec<(u64, Stamp)> = self.host.read(|index| {
+            let is_known = |record: &Arc<ObjectRecord>| record.state != ObjectState::GivenUp;
+            let versions = index.versions().into_iter();
+            let without = versions.filter(|(hash, stamp)| !index.record(*hash, *stamp).is_some_and(is_known));
+            without.filter(|(hash, stamp)| !index.shards_of(*hash, *stamp).is_empty()).collect()
+        });
+        for (hash, stamp) in leftovers {
+            let seen = self.observed.see(Matter::Leftover(hash, stamp), now);
+            if seen < grace || !self.give_up(store, hash, stamp, round).await {
+                continue;
+            }
+            for key in self.host.read(|index| index.shards_of(hash, stamp)) {
+                round.removed += usize::from(self.remove(store, key, Needless::GivenUp, seen, grace).await);
+            }
+        }
+    }
+
+    /// Has this member given the version up for good?
+    async fn give_up(&self, store: &ObjectStore, hash: u64, stamp: Stamp, round: &mut Round) -> bool {
+        let own = self.host.read(|index| index.record(hash, stamp).map(|record| record.state.clone()));
+        if let Some(state) = own {
+            return state == ObjectState::GivenUp;
+        }
+        let key = record_key(hash, stamp);
+        let findings = store.find(hash, 1).await;
+        for (node, found) in &findings.answers {
+            if !found.records.iter().any(|record| record.stamp() == stamp) {
+                continue;
+            }
+            match store.fetch(*node, key).await {
+                Ok(record) if record.state == ObjectState::GivenUp => {}
+                Ok(record) => {
+                    // Also where a newer version is here: then both are looked at together.
+                    let Ok(sealed) = record.seal(self.host.identity().volume, key) else { return false };
+                    round.pulled += usize::from(self.host.node().put(key, &[sealed]).await.is_ok());
+                    return false;
+                }
+                // It may have the record.
+                Err(_) => return false,
+            }
+        }
+        // Who hears nobody decides nothing.
+        if findings.silent.len() >= findings.answers.len() {
+            return false;
+        }
+        let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
+        // Where the record has come meanwhile this is refused: one of the two is here, and stays.
+        match self.host.node().put(key, &[sealed]).await {
+            Ok(()) => {
+                round.given_up += 1;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Removes one shard or record here, if that may be.
+    async fn remove(&self, store: &ObjectStore, key: ShardKey, why: Needless, seen: Duration, keep: Duration) -> bool {
+        let ms = |time: Duration| time.as_millis() as u64;
+        let candidate = Candidate::Object { node: self.own(), key, why, keep_ms: ms(keep) };
+        let Verdict::Remove(shard) = may_remove(candidate, Evidence::Beside { seen_ms: ms(seen) }) else {
+            return false;
+        };
+        match store.transfer().remove_shard(shard).await {
+            Ok(()) => true,
+            Err(error) if error.kind == NodeErrorKind::NotFound => false,
+            Err(error) => {
+                tracing::warn!(shard = %key, %error, "a needless shard was not removed: it is tried again");
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Looking for a name: the closest members first, then those further away.
+
+use super::{ObjectStore, Stat};
+use crate::closest::closest;
+use crate::error::ObjectError;
+use crate::question::{Answer, Found, Question};
+use crate::versions::{Findings, Version, places, versions};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use weft_cluster::gossip::Liveness;
+use weft_format::records::{ObjectRecord, check_object_name, name_hash, record_key};
+use weft_format::{NodeId, ShardKey};
+use weft_nodes::node::SHARD_BYTES_MAX;
+use weft_nodes::{NodeError, NodeErrorKind};
+
+/// A member that does not say in this time what it has of a name is silent.
+const FIND_DEADLINE: Duration = Duration::from_secs(3);
+
+/// The same of a record, which may be long.
+const RECORD_DEADLINE: Duration = Duration::from_secs(60);
+
+/// So many members are asked first: more than a common code has shards, so that what lies at alternates is found, too.
+const FIRST_ASKED: usize = 24;
+
+impl ObjectStore {
+    /// What the members closest to a name say of it: at least the `width` closest.
+    pub(crate) async fn find(&self, hash: u64, width: usize) -> Findings {
+        let asked = width.saturating_mul(2).max(FIRST_ASKED);
+        let near: Vec<NodeId> = closest(&self.view, hash, width.max(1)).all().take(asked).collect();
+        self.find_at(hash, near).await
+    }
+
+    /// Asks the `width` closest that were not asked yet; were there any?
+    async fn find_close(&self, hash: u64, width: usize, findings: &mut Findings) -> bool {
+        let is_new = |node: &NodeId| !findings.answers.contains_key(node) && !findings.silent.contains_key(node);
+        let near: Vec<NodeId> = closest(&self.view, hash, width).nodes.into_iter().filter(is_new).collect();
+        let are_there = !near.is_empty();
+        findings.add(self.find_at(hash, near).await);
+        are_there
+    }
+
+    /// What all members say that were not asked yet, those that are dead by rumour included.
+    pub(crate) async fn find_further(&self, hash: u64, findings: &mut Findings) {
+        let asked: BTreeSet<NodeId> = findings.answers.keys().chain(findings.silent.keys()).copied().collect();
+        let others = self.members.keys().copied().filter(|node| !asked.contains(node)).collect();
+        findings.add(self.find_at(hash, others).await);
+    }
+
+    async fn find_at(&self, hash: u64, nodes: Vec<NodeId>) -> Findings {
+        let question = &Question::Find { hash };
+        let ask = |node: NodeId| async move { (node, self.ask(node, question).await) };
+        let mut asked: FuturesUnordered<_> = nodes.into_iter().map(ask).collect();
+        let mut findings = Findings::default();
+        while let Some((node, answer)) = asked.next().await {
+            match answer {
+                Ok(Answer::Found(found)) => drop(findings.answers.insert(node, found)),
+                Ok(_) => drop(findings.silent.insert(node, "its answer is to another question".to_owned())),
+                Err(error) => drop(findings.silent.insert(node, error.to_string())),
+            }
+        }
+        findings
+    }
+
+    pub(crate) async fn ask(&self, node: NodeId, question: &Question) -> Result<Answer, NodeError> {
+        let Some(member) = self.members.get(&node) else {
+            return Err(NodeError::new(NodeErrorKind::Unavailable, &node.to_string(), "it is no member"));
+        };
+        match self.env.clock.timeout(FIND_DEADLINE, member.questions.ask(question)).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                let detail = format!("it did not answer within {} s", FIND_DEADLINE.as_secs());
+                Err(NodeError::new(NodeErrorKind::TimedOut, &member.address, detail))
+            }
+        }
+    }
+
+    /// A record, from a member.
+    ///
+    /// # Errors
+    /// Why it cannot be had there; a clause.
+    pub(crate) async fn fetch(&self, node: NodeId, key: ShardKey) -> Result<ObjectRecord, String> {
+        let Some(at) = self.transfer.fleet().get(node) else { return Err("it is no member".to_owned()) };
+        // A node has hours for the longest shard that there can be.
+        match self.env.clock.timeout(RECORD_DEADLINE, at.get(key, 0..SHARD_BYTES_MAX)).await {
+            Ok(Ok(object)) => ObjectRecord::unseal(self.volume, key, &object).map_err(|error| error.to_string()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("{} did not answer within {} s", self.address(node), RECORD_DEADLINE.as_secs())),
+        }
+    }
+
+    /// The record of a version, from a member that has it.
+    pub(crate) async fn record(&self, name: &str, version: &Version) -> Result<ObjectRecord, ObjectError> {
+        if let Some(record) = &version.record {
+            return Ok(record.clone());
+        }
+        let key = record_key(name_hash(name), version.stamp);
+        let mut why = "no member has it".to_owned();
+        for node in &version.holders {
+            match self.fetch(*node, key).await {
+                Ok(record) if record.name == name => return Ok(record),
+                Ok(_) => why = format!("what {} has is of another name", self.address(*node)),
+                Err(error) => why = error,
+            }
+        }
+        Err(ObjectError::NoRecord { name: name.to_owned(), version: version.stamp.to_string(), why })
+    }
+
+    /// The versions of a name, the newest first, and what was found; all members are asked where the closest know nothing.
+    pub(crate) async fn look(&self, name: &str, width: usize) -> Result<(Vec<Version>, Findings), ObjectError> {
+        check_object_name(name)?;
+        let hash = name_hash(name);
+        let mut findings = self.find(hash, width).await;
+        let mut found = versions(name, &findings);
+        if found.is_empty() {
+            self.find_further(hash, &mut findings).await;
+            found = versions(name, &findings);
+        }
+        if findings.answers.is_empty() {
+            return Err(ObjectError::Silent { why: findings.why_silent() });
+        }
+        Ok((found, findings))
+    }
+
+    /// The newest version, if that has contents.
+    pub(crate) async fn newest(&self, name: &str) -> Result<(ObjectRecord, Vec<Version>, Findings), ObjectError> {
+        let (mut found, mut findings) = self.look(name, 1).await?;
+        if let Some(newest) = found.first() {
+            let mut record = self.record(name, newest).await?;
+            // How many members are close depends on the code. Of those that were not asked yet one may have a newer version.
+            if self.find_close(name_hash(name), usize::from(record.width), &mut findings).await {
+                found = versions(name, &findings);
+                if let Some(newest) = found.first().filter(|newest| newest.stamp != record.stamp) {
+                    record = self.record(name, newest).await?;
+                }
+            }
+            if record.contents().is_some() {
+                return Ok((record, found, findings));
+            }
+        }
+        Err(self.absent(name, found.is_empty(), &findings))
+    }
+
+    /// The error for a name of which no contents were found.
+    pub(crate) fn absent(&self, name: &str, is_unheard_of: bool, findings: &Findings) -> ObjectError {
+        let (name, answered) = (name.to_owned(), findings.answers.len());
+        // Those that are dead by rumour may have had it; that they are silent is known.
+        let is_expected =
+            |node: &NodeId| self.members.get(node).is_some_and(|member| member.liveness != Liveness::Dead);
+        let silent = findings.silent.keys().filter(|node| is_expected(node)).count();
+        match is_unheard_of && silent > 0 && silent >= answered {
+            true => ObjectError::Unknown { name, answered, silent, why: findings.why_silent() },
+            false => ObjectError::NotFound { name, answered },
+        }
+    }
+
+    /// What is known of an object.
+    ///
+    /// # Errors
+    /// It is not there, or nobody says so.
+    pub async fn stat(&self, name: &str) -> Result<Stat, ObjectError> {
+        let (record, found, findings) = self.newest(name).await?;
+        let Some(contents) = record.contents() else { return Err(self.absent(name, false, &findings)) };
+        let hash = name_hash(name);
+        let there = |number: usize| places(hash, record.stamp, number as u32, &findings).len();
+        let shards = (0..contents.segments.len()).map(|number| (there(number), usize::from(record.width)));
+        Ok(Stat {
+            name: name.to_owned(),
+            version: record.stamp,
+            bytes: contents.bytes,
+            code: contents.code.clone(),
+            digest: contents.digest,
+            record_copies: found.first().map_or(0, |version| version.holders.len()),
+            shards: shards.collect(),
+            alternates: contents.alternates.len(),
+            silent: findings.silent.len(),
+        })
+    }
+
+    /// How many answers with something of a name there are, for those who write about it.
+    pub(crate) fn holders(findings: &Findings) -> BTreeSet<NodeId> {
+        let has_something = |found: &Found| !found.records.is_empty() || !found.shards.is_empty();
+        findings.answers.iter().filter(|(_, found)| has_something(found)).map(|(node, _)| *node).collect()
+    }
+}

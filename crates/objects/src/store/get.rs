@@ -1,0 +1,190 @@
+//! Reading an object: segment by segment, each checked as a whole before a byte of it is given away.
+
+use super::ObjectStore;
+use crate::error::ObjectError;
+use crate::versions::{Findings, located};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use weft_format::records::{Contents, ObjectRecord, SegmentRecord, Stamp, data_segment, name_hash};
+use weft_format::{NodeId, SegmentId, ShardKey};
+use weft_transfer::{ReadError, ReadReport, ShardHealth};
+
+/// Segments that are fetched ahead of the one that is given away.
+const AHEAD: usize = 2;
+
+/// An object that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Got {
+    /// Which version.
+    pub version: Stamp,
+    /// Length.
+    pub bytes: u64,
+    /// Was anything computed from other shards?
+    pub is_degraded: bool,
+    /// Shards that were not what they should be, and where; a clause each.
+    pub damaged: Vec<String>,
+    /// A newer version whose upload was given up after some members had its record.
+    pub passed_over: Option<Stamp>,
+}
+
+/// A read under way.
+struct Reading<'a> {
+    store: &'a ObjectStore,
+    name: &'a str,
+    hash: u64,
+    record: &'a ObjectRecord,
+    contents: &'a Contents,
+    state: &'a Mutex<State>,
+}
+
+/// What is found out on the way.
+#[derive(Default)]
+struct State {
+    findings: Findings,
+    has_asked_all: bool,
+    /// Shards that were found to be wrong.
+    refused: BTreeSet<(NodeId, ShardKey)>,
+    is_degraded: bool,
+    damaged: Vec<String>,
+}
+
+impl ObjectStore {
+    /// Gives the contents of the newest version to `sink`, in order.
+    ///
+    /// # Errors
+    /// It is not there, or too few of its shards can be used; `sink` may have had a beginning of it.
+    pub async fn get(
+        &self,
+        name: &str,
+        sink: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
+    ) -> Result<Got, ObjectError> {
+        let (mut record, found, findings) = self.newest(name).await?;
+        let state = Mutex::new(State { findings, ..State::default() });
+        let mut passed_over = None;
+        for version in &found {
+            if version.stamp != record.stamp {
+                record = self.record(name, version).await?;
+            }
+            let Some(contents) = record.contents() else { break };
+            let reading =
+                Reading { store: self, name, hash: name_hash(name), record: &record, contents, state: &state };
+            let mut given = 0;
+            match reading.run(sink, &mut given).await {
+                // It was never acknowledged: members that had removed its shards before took no record.
+                Err(ObjectError::Read { .. }) if given == 0 && !version.given_up.is_empty() => {
+                    passed_over.get_or_insert(version.stamp);
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let State { is_degraded, damaged, .. } = state.into_inner();
+                    return Ok(Got { version: record.stamp, bytes: contents.bytes, is_degraded, damaged, passed_over });
+                }
+            }
+        }
+        Err(self.absent(name, false, &state.lock().findings))
+    }
+}
+
+impl Reading<'_> {
+    /// Gives all segments away, in order, and counts them.
+    async fn run(
+        &self,
+        sink: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
+        given: &mut usize,
+    ) -> Result<(), ObjectError> {
+        let numbers = stream::iter(0..self.contents.segments.len());
+        let mut segments = numbers.map(|number| self.segment(number)).buffered(AHEAD + 1);
+        while let Some(data) = segments.next().await {
+            let data = data?;
+            *given += 1;
+            sink(&data).map_err(ObjectError::Target)?;
+        }
+        Ok(())
+    }
+
+    fn locate(&self, number: usize) -> Option<SegmentRecord> {
+        let state = self.state.lock();
+        let cost = |node| self.store.load_bytes(node);
+        located(self.record, self.hash, number as u32, &state.findings, cost, &state.refused)
+    }
+
+    /// The data of a segment, as it was put. Where the closest members have too little of it all are asked; where what they have is
+    /// not what was put, each shard is compared with its digest, and the wrong ones are left out.
+    async fn segment(&self, number: usize) -> Result<Bytes, ObjectError> {
+        let wanted = &self.contents.segments[number];
+        let segment = data_segment(self.hash, self.record.stamp, number as u32);
+        let mut has_compared = false;
+        loop {
+            let had_asked_all = self.state.lock().has_asked_all;
+            let record = self.locate(number).map(Arc::new).ok_or_else(|| self.forged(number))?;
+            match self.store.transfer.read_bytes(segment, &record, 0..record.geometry.data_bytes).await {
+                Ok((data, report)) => {
+                    self.note_suspects(number, &record, &report);
+                    if *blake3::hash(&data).as_bytes() == wanted.digest {
+                        return Ok(data);
+                    }
+                }
+                Err(ReadError::Unrecoverable { .. }) if !had_asked_all => {
+                    self.ask_all().await;
+                    continue;
+                }
+                Err(error) => return Err(self.unreadable(error)),
+            }
+            if has_compared || !self.compare(number, segment, &record).await {
+                return Err(self.forged(number));
+            }
+            has_compared = true;
+        }
+    }
+
+    async fn ask_all(&self) {
+        let mut findings = self.state.lock().findings.clone();
+        self.store.find_further(self.hash, &mut findings).await;
+        let mut state = self.state.lock();
+        state.findings.add(findings);
+        state.has_asked_all = true;
+    }
+
+    fn note_suspects(&self, number: usize, record: &SegmentRecord, report: &ReadReport) {
+        self.state.lock().is_degraded |= report.degraded;
+        for suspect in report.suspects.iter().filter(|suspect| suspect.kind.is_loss()) {
+            let location = record.shards.get(suspect.index.as_usize()).and_then(Option::as_ref);
+            let at = location.map_or_else(String::new, |location| self.store.address(location.node));
+            self.note(format!("shard {} of segment {number} at {at} is missing or damaged", suspect.index));
+        }
+    }
+
+    /// Compares each shard with its digest, and leaves out those that differ; was there one?
+    async fn compare(&self, number: usize, segment: SegmentId, record: &SegmentRecord) -> bool {
+        let health = self.store.transfer.verify(segment, record).await;
+        let mut is_any_wrong = false;
+        for (index, key, location) in record.located(segment) {
+            if let Some(ShardHealth::Damaged(damage)) = health.shards.get(index.as_usize()) {
+                is_any_wrong = true;
+                self.state.lock().refused.insert((location.node, key));
+                let at = self.store.address(location.node);
+                self.note(format!("shard {index} of segment {number} at {at} is wrong: {}", damage.how));
+            }
+        }
+        is_any_wrong
+    }
+
+    fn note(&self, damage: String) {
+        let damaged = &mut self.state.lock().damaged;
+        if !damaged.contains(&damage) {
+            damaged.push(damage);
+        }
+    }
+
+    fn forged(&self, segment: usize) -> ObjectError {
+        ObjectError::Forged { name: self.name.to_owned(), version: self.record.stamp.to_string(), segment }
+    }
+
+    fn unreadable(&self, error: ReadError) -> ObjectError {
+        ObjectError::Read { name: self.name.to_owned(), version: self.record.stamp.to_string(), error: Box::new(error) }
+    }
+}

@@ -1,0 +1,244 @@
+//! Keepers: what is missing is made, what is left over goes, and nothing comes back.
+
+use crate::cluster::{TestCluster, bytes, image_of, rounds};
+use std::time::Duration;
+use weft_format::NodeId;
+use weft_format::records::{ObjectId, ObjectState, name_hash};
+use weft_nodes::wrappers::{Fault, Operation};
+use weft_nodes::{Node, NodeErrorKind};
+use weft_objects::{KeeperSettings, ObjectError, Question};
+
+const CUBE: &str = "ldpc:cube-8-6";
+
+const SETTINGS: KeeperSettings = KeeperSettings {
+    patience: Duration::from_secs(60),
+    leftover_grace: Duration::from_secs(600),
+    superseded_grace: Duration::from_secs(120),
+    pause: Duration::from_secs(10),
+    bytes_per_second: None,
+};
+
+const PAUSE: Duration = Duration::from_secs(30);
+
+#[tokio::test(start_paused = true)]
+async fn what_dead_members_held_is_rebuilt_elsewhere_after_a_while_and_not_before() {
+    let cluster = TestCluster::new(10).await;
+    let data = bytes(700_000, 1);
+    for number in 0..5 {
+        cluster.put(&format!("o{number}"), "rs:4+2", &data, false).await.unwrap();
+    }
+    let mut keepers = cluster.keepers(SETTINGS);
+    let idle = rounds(&mut keepers, 2, PAUSE).await;
+    assert_eq!((idle.pulled, idle.pushed, idle.rebuilt, idle.removed), (0, 0, 0, 0));
+    let lost: usize = [2, 5]
+        .map(NodeId)
+        .map(|id| {
+            cluster.kill(id);
+            let held = (0..5).map(|number| cluster.held(&format!("o{number}")));
+            held.flatten().filter(|(holder, ..)| *holder == id).map(|(.., shards)| shards).sum::<usize>()
+        })
+        .iter()
+        .sum();
+    assert!(lost > 0);
+    let mut keepers = cluster.keepers(SETTINGS);
+    // Patience is not over.
+    assert_eq!(rounds(&mut keepers, 2, Duration::from_secs(20)).await.rebuilt, 0);
+    let done = rounds(&mut keepers, 12, PAUSE).await;
+    assert_eq!(done.rebuilt, lost);
+    // Two more fall, which nobody could have survived together with the first two.
+    let more: Vec<NodeId> =
+        cluster.held("o0").into_iter().map(|(id, ..)| id).filter(|id| ![2, 5].contains(&id.0)).take(2).collect();
+    more.iter().for_each(|id| cluster.kill(*id));
+    for number in 0..5 {
+        assert_eq!(cluster.get(&format!("o{number}")).await.unwrap(), data);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_back_soon_finds_all_as_it_left_it() {
+    let mut cluster = TestCluster::new(8).await;
+    cluster.put("a", "rs:4+2", &bytes(90_000, 1), false).await.unwrap();
+    let away = cluster.held("a")[0].0;
+    cluster.kill(away);
+    let mut keepers = cluster.keepers(SETTINGS);
+    rounds(&mut keepers, 1, PAUSE).await;
+    cluster.revive(away).await;
+    let mut keepers = cluster.keepers(SETTINGS);
+    assert_eq!(rounds(&mut keepers, 10, PAUSE).await.rebuilt, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
+    let cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", b"before", false).await.unwrap();
+    // Records do not arrive for an hour: the client is paused between the last shard and the first record.
+    for member in &cluster.members {
+        member.fault.set_script(Box::new(|call| match call.key {
+            Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
+                Fault::Delay(Duration::from_secs(3600))
+            }
+            _ => Fault::None,
+        }));
+    }
+    let put = cluster.put("a", "rs:4+2", b"after", true);
+    let mut keepers = cluster.keepers(SETTINGS);
+    let keeping = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        rounds(&mut keepers, 30, Duration::from_secs(60)).await
+    };
+    let (put, kept) = tokio::join!(put, keeping);
+    // Each member has decided once: given up, with its shards removed.
+    assert_eq!((kept.given_up, kept.removed), (6, 6));
+    assert!(matches!(put, Err(ObjectError::NotCommitted { accepted: 0, .. })), "{put:?}");
+    assert_eq!(cluster.get("a").await.unwrap(), b"before");
+    for member in &cluster.members {
+        assert_eq!(cluster.shards(member.id).await.len(), 1, "only those of the version before");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_version_goes_when_the_newer_is_whole_for_a_while() {
+    let cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", &bytes(50_000, 1), false).await.unwrap();
+    let newer = cluster.put("a", "rs:4+2", &bytes(60_000, 2), true).await.unwrap();
+    let mut keepers = cluster.keepers(SETTINGS);
+    assert_eq!(rounds(&mut keepers, 2, PAUSE).await.removed, 0);
+    // A shard and a record at each.
+    assert_eq!(rounds(&mut keepers, 6, PAUSE).await.removed, 12);
+    assert!(cluster.held("a").iter().all(|(_, records, shards)| (*records, *shards) == (1, 1)));
+    assert_eq!(cluster.get("a").await.unwrap(), bytes(60_000, 2));
+    assert_eq!(cluster.client().stat("a").await.unwrap().version, newer.version);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_with_an_old_disk_does_not_bring_a_removed_object_back() {
+    let mut cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", &bytes(50_000, 1), false).await.unwrap();
+    let id = cluster.members[0].id;
+    let image = image_of(&cluster.member(id).memory, id).await;
+    cluster.kill(id);
+    cluster.client().remove("a").await.unwrap();
+    let mut keepers = cluster.keepers(SETTINGS);
+    rounds(&mut keepers, 10, PAUSE).await;
+    // Of the object only the word that it is removed is left.
+    let left = cluster.held("a");
+    assert!(
+        left.iter().filter(|(holder, ..)| *holder != id).all(|(_, records, shards)| (*records, *shards) == (1, 0)),
+        "{left:?}"
+    );
+    cluster.replace(id, image).await;
+    assert!(matches!(cluster.get("a").await, Err(ObjectError::NotFound { .. })));
+    let mut keepers = cluster.keepers(SETTINGS);
+    rounds(&mut keepers, 10, PAUSE).await;
+    assert!(matches!(cluster.get("a").await, Err(ObjectError::NotFound { .. })));
+    assert!(
+        cluster.held("a").iter().all(|(_, records, shards)| (*records, *shards) == (1, 0)),
+        "{:?}",
+        cluster.held("a")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_was_away_gets_the_records_that_it_missed() {
+    let mut cluster = TestCluster::new(6).await;
+    for number in 0..50 {
+        cluster.put(&format!("o{number}"), "rs:4+2", &bytes(1000, number), false).await.unwrap();
+    }
+    let id = cluster.members[2].id;
+    cluster.kill(id);
+    // A member less than shards: each put leaves one missing.
+    for number in 0..40 {
+        cluster.put(&format!("o{number}"), "rs:4+2", &bytes(1000, number + 100), true).await.unwrap();
+    }
+    cluster.revive(id).await;
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 12, PAUSE).await;
+    assert_eq!(done.pulled + done.pushed, 40);
+    assert_eq!(done.rebuilt, 40);
+    for number in 0..40 {
+        let stat = cluster.client().stat(&format!("o{number}")).await.unwrap();
+        assert_eq!(stat.shards, [(6, 6)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_that_one_member_missed_is_taken_over_and_its_shard_is_no_leftover() {
+    let cluster = TestCluster::new(6).await;
+    let id = cluster.members[1].id;
+    cluster.member(id).fault.set_script(Box::new(|call| match call.key {
+        Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
+            Fault::Fail(NodeErrorKind::Io)
+        }
+        _ => Fault::None,
+    }));
+    let stored = cluster.put("a", "rs:4+2", b"contents", false).await.unwrap();
+    assert_eq!(stored.record_copies, 5);
+    cluster.member(id).fault.set_script(Box::new(|_| Fault::None));
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 40, PAUSE).await;
+    assert_eq!((done.removed, done.given_up, done.rebuilt), (0, 0, 0));
+    assert!(matches!(cluster.record(id, "a", stored.version).await, Some(ObjectState::Stored(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_three_of_fifteen_gone_the_cube_is_made_whole_as_far_as_there_are_members() {
+    let cluster = TestCluster::new(15).await;
+    let data = bytes(900_000, 4);
+    cluster.put("a", CUBE, &data, false).await.unwrap();
+    let dead: Vec<NodeId> = cluster.held("a").into_iter().map(|(id, ..)| id).take(3).collect();
+    dead.iter().for_each(|id| cluster.kill(*id));
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 12, PAUSE).await;
+    // Eleven of twelve members hold a shard, and the twelfth takes one of the three.
+    assert_eq!(done.rebuilt, 1);
+    assert_eq!(cluster.client().stat("a").await.unwrap().shards, [(12, 14)]);
+    assert_eq!(cluster.get("a").await.unwrap(), data);
+    // Nothing is written into the dead, or twice into one.
+    assert!(cluster.held("a").iter().all(|(_, _, shards)| *shards == 1));
+    for id in dead {
+        let count = cluster.member(id).memory.list(None, 100).await.unwrap().keys.len();
+        assert_eq!(count, 2, "a record and a shard, as before");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_whose_place_is_away_says_nothing_of_it_and_looks_again_when_it_is_back() {
+    let cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", b"contents", false).await.unwrap();
+    let member = cluster.members[3].clone();
+    let mut keepers = vec![cluster.keeper(member.id, SETTINGS)];
+    member.place.set_script(Box::new(|_| Fault::Fail(NodeErrorKind::Wiped)));
+    rounds(&mut keepers, 1, PAUSE).await;
+    let question = Question::Find { hash: name_hash("a") };
+    assert_eq!(member.host.answer(&question).unwrap_err().kind, NodeErrorKind::Unavailable);
+    assert_eq!(cluster.client().stat("a").await.unwrap().shards, [(5, 6)]);
+    // It is back, and empty.
+    for key in member.memory.list(None, 100).await.unwrap().keys {
+        member.memory.remove(key).await.unwrap();
+    }
+    member.place.set_script(Box::new(|_| Fault::None));
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 8, PAUSE).await;
+    assert_eq!((done.pulled + done.pushed, done.rebuilt), (1, 1));
+    assert_eq!(cluster.client().stat("a").await.unwrap().shards, [(6, 6)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_not_close_any_more_hears_of_a_removal_too() {
+    let mut cluster = TestCluster::new(6).await;
+    cluster.put("a", "replica:3", b"contents", false).await.unwrap();
+    let holder = cluster.held("a")[0].0;
+    cluster.kill(holder);
+    cluster.client().remove("a").await.unwrap();
+    cluster.revive(holder).await;
+    // Many come, and it is none of the closest.
+    for id in 7..40 {
+        cluster.join(NodeId(id)).await;
+    }
+    let near = cluster.closest("a", 3);
+    assert!(!near.contains(&holder), "{near:?}");
+    let mut keepers = vec![cluster.keeper(holder, SETTINGS)];
+    rounds(&mut keepers, 140, PAUSE).await;
+    let left = cluster.held("a").into_iter().find(|(id, ..)| *id == holder);
+    assert_eq!(left, Some((holder, 1, 0)), "it has the word that there is none");
+}

@@ -1,0 +1,397 @@
+//! A store of objects without a catalogue, in a world of its own: members with disks that are killed, cut off, emptied and rolled back to an
+//! old image, clients that put, get and remove at once, are killed and paused for hours, with clocks that differ by days, over a network that
+//! loses, doubles and delays. Hosts, keepers, clients and transfer are the product's own code.
+//!
+//! One member at most is in trouble at a time, and the others have time to restore what it had: as many losses as an answered put survives for
+//! sure. Then a read gives what one of the operations left that no answered one, which began later, has replaced: nothing older, nothing
+//! made up, and no removed object again. At the end everything is whole, and nothing is left over.
+//!
+//! `a seed -> members, clients and faults -> the faults end -> all is legal, whole and clean, or a complaint`.
+
+mod line;
+mod promise;
+
+use crate::ambush::ProcessId;
+use crate::scheduler::{Ended, Scheduler, env_of};
+use line::{Line, Machine, Noise};
+use parking_lot::Mutex;
+use promise::{Kind, Operation, Was, is_legal};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use weft_cluster::gossip::Liveness;
+use weft_format::{NodeId, VolumeId};
+use weft_objects::{Keeper, KeeperSettings, MemberAt, Neighbourhood, ObjectError, ObjectStore, PutRequest};
+use weft_transfer::Settings;
+
+const VOLUME: VolumeId = VolumeId(0x00b1_ec75);
+const MEMBERS: u128 = 7;
+/// Any two of five shards decode.
+const CODE: &str = "rs:2+3";
+const NAMES: [&str; 4] = ["a", "b/1", "b/2", "c"];
+const TURNS: u64 = 60;
+const TURN_MS_MAX: u64 = 40_000;
+/// After a member's trouble the others restore what it had: patience, and some rounds.
+const CALM: Duration = Duration::from_secs(900);
+/// Of a put: its number, and bytes that follow from it.
+const CONTENTS_BYTES_MAX: u64 = 60_000;
+const STEPS_MAX: u64 = 60_000_000;
+const SETTINGS: KeeperSettings = KeeperSettings {
+    patience: Duration::from_secs(60),
+    leftover_grace: Duration::from_secs(1800),
+    superseded_grace: Duration::from_secs(300),
+    pause: Duration::from_secs(15),
+    bytes_per_second: None,
+};
+/// When the faults are over, everything is in order after this.
+const ORDER_AFTER: Duration = Duration::from_secs(4 * 3600);
+
+/// What a history came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// What is not as promised; empty: nothing.
+    pub complaints: Vec<String>,
+    /// Things that happened.
+    pub steps: u64,
+    /// Puts, gets and removals that were begun.
+    pub operations: u64,
+    /// Those that were answered with success.
+    pub answered: u64,
+    /// Faults that struck.
+    pub faults: u64,
+    /// Of all that happened: two runs of one seed have the same.
+    pub digest: String,
+    /// All that was told, if it was kept.
+    pub lines: Vec<String>,
+}
+
+/// Runs the history of a seed. `is_told`: keep lines that say what happens.
+#[must_use]
+pub fn run(seed: u64, is_told: bool) -> Outcome {
+    let scheduler = Scheduler::begin(seed, is_told);
+    let mut world = World::new(Rc::clone(&scheduler));
+    for _ in 0..TURNS {
+        world.turn();
+        world.wait(Duration::from_millis(scheduler.below(TURN_MS_MAX)));
+    }
+    world.end_faults();
+    world.wait(ORDER_AFTER);
+    world.check_end();
+    let operations = world.operations.lock().clone();
+    let mut outcome = Outcome {
+        steps: scheduler.steps(),
+        operations: operations.len() as u64,
+        answered: operations.iter().filter(|operation| operation.was.is_some()).count() as u64,
+        faults: world.faults,
+        ..Outcome::default()
+    };
+    outcome.complaints = scheduler.take_complaints();
+    (outcome.lines, outcome.digest) = scheduler.told();
+    scheduler.end();
+    outcome
+}
+
+struct World {
+    scheduler: Rc<Scheduler>,
+    machines: Vec<Arc<Machine>>,
+    noise: Arc<Mutex<Noise>>,
+    operations: Arc<Mutex<Vec<Operation>>>,
+    /// Of operations that have not ended.
+    clients: BTreeMap<usize, ProcessId>,
+    next_process: u32,
+    /// The member in trouble, until when, and what then.
+    trouble: Option<(usize, Duration)>,
+    calm_since: Duration,
+    faults: u64,
+}
+
+/// The members as one of them, or a client, sees them.
+struct Seen {
+    machines: Vec<Arc<Machine>>,
+    own: Option<NodeId>,
+    noise: Arc<Mutex<Noise>>,
+}
+
+impl Neighbourhood for Seen {
+    fn members(&self) -> Vec<MemberAt> {
+        let member = |machine: &Arc<Machine>| {
+            let line = Line::new(machine.clone(), self.noise.clone());
+            let host = machine.host.lock().clone().filter(|_| self.own == Some(machine.id));
+            MemberAt {
+                id: machine.id,
+                address: format!("m{}", machine.id.0),
+                liveness: if machine.is_dead_by_rumour() { Liveness::Dead } else { Liveness::Alive },
+                domain: String::new(),
+                total_bytes: 1 << 40,
+                load_bytes: 0,
+                node: host.map_or_else(|| line.clone() as _, |host| host.node()),
+                questions: line,
+            }
+        };
+        self.machines.iter().map(member).collect()
+    }
+}
+
+impl World {
+    fn new(scheduler: Rc<Scheduler>) -> Self {
+        let machines = (1..=MEMBERS).map(|id| Arc::new(Machine::new(NodeId(id), VOLUME))).collect();
+        let mut world = Self {
+            scheduler,
+            machines,
+            noise: Arc::default(),
+            operations: Arc::default(),
+            clients: BTreeMap::new(),
+            next_process: 1,
+            trouble: None,
+            calm_since: Duration::ZERO,
+            faults: 0,
+        };
+        for position in 0..world.machines.len() {
+            world.start_member(position);
+        }
+        world
+    }
+
+    fn new_process(&mut self) -> ProcessId {
+        let process = ProcessId(self.next_process);
+        self.next_process += 1;
+        self.scheduler.add_process(process);
+        process
+    }
+
+    fn seen_by(&self, own: Option<NodeId>) -> Seen {
+        Seen { machines: self.machines.clone(), own, noise: self.noise.clone() }
+    }
+
+    fn start_member(&mut self, position: usize) {
+        let process = self.new_process();
+        let machine = self.machines[position].clone();
+        machine.start(process);
+        let (env, runtime) = env_of(process);
+        let Some(host) = machine.host.lock().clone() else { return };
+        let seen = Arc::new(self.seen_by(Some(machine.id)));
+        let keeper = Keeper::new(host, seen, SETTINGS, &env, &runtime);
+        drop(runtime.spawn(keeper.run()));
+    }
+
+    /// Lets time pass.
+    fn wait(&mut self, time: Duration) {
+        let until = self.scheduler.now() + time;
+        // Something happens at that moment, or the clock would jump beyond it.
+        self.scheduler.after(time, || {});
+        let scheduler = self.scheduler.clone();
+        if self.scheduler.run(STEPS_MAX, || scheduler.now() >= until) != Ended::Done {
+            self.scheduler.complain(format!("nothing goes on: {:?}", self.scheduler.waiting()));
+        }
+        let operations = self.operations.lock();
+        self.clients.retain(|number, _| operations[*number].ended.is_none());
+    }
+
+    fn turn(&mut self) {
+        if let Some((position, until)) = self.trouble
+            && until <= self.scheduler.now()
+        {
+            self.end_trouble(position);
+        }
+        match self.scheduler.below(10) {
+            0..6 => self.begin_operation(),
+            6 => self.strike_member(),
+            7 => self.strike_client(),
+            8 => {
+                let noise =
+                    Noise { lost_per_mille: self.scheduler.below(60), doubled_per_mille: self.scheduler.below(100) };
+                *self.noise.lock() = if self.scheduler.chance(500) { noise } else { Noise::default() };
+                self.faults += 1;
+            }
+            _ => {
+                let position = self.scheduler.below(self.machines.len() as u64) as usize;
+                self.machines[position].take_image();
+            }
+        }
+    }
+
+    fn begin_operation(&mut self) {
+        let process = self.new_process();
+        let day_ms = 86_400_000;
+        if self.scheduler.chance(300) {
+            self.scheduler.set_clock(process, self.scheduler.below(2 * day_ms) as i64 - day_ms as i64);
+        }
+        let number = self.operations.lock().len();
+        let name = NAMES[self.scheduler.below(NAMES.len() as u64) as usize];
+        let kind = match self.scheduler.below(10) {
+            0..5 => Kind::Put,
+            5 => Kind::Remove,
+            _ => Kind::Get,
+        };
+        let begun = self.scheduler.now();
+        self.operations.lock().push(Operation { name, kind, begun, ended: None, was: None });
+        self.clients.insert(number, process);
+        let bytes = self.scheduler.below(CONTENTS_BYTES_MAX);
+        self.scheduler.tell(|| format!("{number}: {kind:?} {name}"));
+        let (env, runtime) = env_of(process);
+        let (seen, operations) = (self.seen_by(None), self.operations.clone());
+        let task_runtime = runtime.clone();
+        drop(runtime.spawn(async move {
+            let settings = Settings { cache_bytes: 0, ..Settings::default() };
+            let store = ObjectStore::new(VOLUME, seen.members(), settings, &env, &task_runtime);
+            let was = operate(&store, kind, name, number, bytes).await;
+            end(&operations, number, was);
+        }));
+    }
+
+    /// Whoever is struck loses an answer, or what it had.
+    fn strike_member(&mut self) {
+        let now = self.scheduler.now();
+        if self.trouble.is_some() || now < self.calm_since + CALM {
+            return;
+        }
+        self.faults += 1;
+        let position = self.scheduler.below(self.machines.len() as u64) as usize;
+        let machine = self.machines[position].clone();
+        let process = machine.stop();
+        self.scheduler.kill(process);
+        let what = match self.scheduler.below(4) {
+            0 => {
+                machine.empty();
+                "killed, and its disk is empty"
+            }
+            1 => {
+                machine.roll_back();
+                "killed, and its disk is an old image"
+            }
+            _ => "killed",
+        };
+        self.scheduler.tell(|| format!("m{} is {what}", machine.id.0));
+        let lasts = Duration::from_millis(self.scheduler.below(900_000));
+        self.trouble = Some((position, now + lasts));
+    }
+
+    fn end_trouble(&mut self, position: usize) {
+        self.scheduler.tell(|| format!("m{} is back", self.machines[position].id.0));
+        self.start_member(position);
+        self.trouble = None;
+        self.calm_since = self.scheduler.now();
+    }
+
+    fn strike_client(&mut self) {
+        let clients: Vec<(usize, ProcessId)> =
+            self.clients.iter().map(|(number, process)| (*number, *process)).collect();
+        let Some((number, process)) = clients.get(self.scheduler.below(clients.len() as u64) as usize).copied() else {
+            return;
+        };
+        self.faults += 1;
+        if self.scheduler.chance(500) {
+            self.scheduler.tell(|| format!("{number} is killed"));
+            self.scheduler.kill(process);
+            self.clients.remove(&number);
+            return;
+        }
+        let lasts = Duration::from_millis(self.scheduler.below(2 * 3_600_000));
+        self.scheduler.tell(|| format!("{number} is paused for {} s", lasts.as_secs()));
+        self.scheduler.pause(process, true);
+        let scheduler = self.scheduler.clone();
+        self.scheduler.after(lasts, move || scheduler.pause(process, false));
+    }
+
+    fn end_faults(&mut self) {
+        *self.noise.lock() = Noise::default();
+        if let Some((position, _)) = self.trouble {
+            self.end_trouble(position);
+        }
+    }
+
+    /// Every name is read, and every member's disk looked at.
+    fn check_end(&mut self) {
+        let operations = self.operations.lock().clone();
+        for (number, operation) in operations.iter().enumerate().filter(|(_, operation)| operation.kind == Kind::Get) {
+            if let Some(was) = &operation.was
+                && !is_legal(&operations, operation, was)
+            {
+                self.scheduler.complain(format!("get {number} of {} gave {was:?}", operation.name));
+            }
+        }
+        let process = self.new_process();
+        let (env, runtime) = env_of(process);
+        for name in NAMES {
+            let number = self.operations.lock().len();
+            let begun = self.scheduler.now();
+            let read = Operation { name, kind: Kind::Get, begun, ended: None, was: None };
+            self.operations.lock().push(read);
+            let (seen, done) = (self.seen_by(None), self.operations.clone());
+            let (env, task_runtime, whole) = (env.clone(), runtime.clone(), Arc::new(Mutex::new(None)));
+            let told = whole.clone();
+            drop(runtime.spawn(async move {
+                let store = ObjectStore::new(VOLUME, seen.members(), Settings::default(), &env, &task_runtime);
+                let was = operate(&store, Kind::Get, name, number, 0).await;
+                *told.lock() = store.stat(name).await.ok();
+                end(&done, number, was);
+            }));
+            self.wait(Duration::from_secs(60));
+            let operations = self.operations.lock().clone();
+            let read = &operations[number];
+            match &read.was {
+                None => self.scheduler.complain(format!("{name} cannot be read when all is well")),
+                Some(was) if !is_legal(&operations, read, was) => {
+                    self.scheduler.complain(format!("at the end {name} is {was:?}"));
+                }
+                Some(Was::Contents(_)) => {
+                    let stat = whole.lock().clone();
+                    let is_whole = stat.is_some_and(|stat| stat.shards.iter().all(|(found, of)| found == of));
+                    if !is_whole {
+                        self.scheduler.complain(format!("at the end {name} is not whole"));
+                    }
+                }
+                Some(Was::Absent | Was::Done) => {}
+            }
+        }
+        for machine in &self.machines {
+            machine.leftovers().into_iter().for_each(|leftover| self.scheduler.complain(leftover));
+        }
+    }
+}
+
+/// What an operation came to; `None`: an error that says nothing of the object.
+async fn operate(store: &ObjectStore, kind: Kind, name: &str, number: usize, bytes: u64) -> Option<Was> {
+    match kind {
+        Kind::Put => {
+            let contents = contents(number, bytes);
+            let request = PutRequest { name: name.into(), code: CODE.into(), replace: true };
+            store.put(&request, &mut &contents[..]).await.ok().map(|_| Was::Done)
+        }
+        Kind::Remove => store.remove(name).await.ok().map(|_| Was::Done),
+        Kind::Get => {
+            let mut got = Vec::new();
+            let mut sink = |data: &[u8]| {
+                got.extend_from_slice(data);
+                Ok(())
+            };
+            match store.get(name, &mut sink).await {
+                Ok(_) => {
+                    let number = got.first_chunk().map(|number| u64::from_le_bytes(*number) as usize);
+                    // Made up, or mixed: no operation has this number.
+                    let number = number.filter(|number| got == contents(*number, got.len() as u64 - 8));
+                    Some(Was::Contents(number.unwrap_or(usize::MAX)))
+                }
+                Err(ObjectError::NotFound { .. }) => Some(Was::Absent),
+                Err(_) => None,
+            }
+        }
+    }
+}
+
+fn contents(number: usize, bytes: u64) -> Vec<u8> {
+    let body = (0..bytes).map(|at| (at.wrapping_mul(31) ^ number as u64) as u8);
+    (number as u64).to_le_bytes().into_iter().chain(body).collect()
+}
+
+fn end(operations: &Mutex<Vec<Operation>>, number: usize, was: Option<Was>) {
+    let scheduler = crate::scheduler::running();
+    scheduler.tell(|| format!("{number}: {was:?}"));
+    let operation = &mut operations.lock()[number];
+    (operation.ended, operation.was) = (Some(scheduler.now()), was);
+}
+
+#[cfg(test)]
+#[path = "objects_tests.rs"]
+mod tests;

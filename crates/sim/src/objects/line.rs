@@ -1,0 +1,259 @@
+//! Machines of members, and the network between them and processes.
+
+use crate::ambush::ProcessId;
+use crate::scheduler::running;
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp};
+use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
+use weft_nodes::node::{Capability, Node, Page, ShardStat, Space};
+use weft_nodes::{MemoryNode, NodeError, NodeErrorKind};
+use weft_objects::{Answer, Host, Question, Questions};
+
+const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
+/// A message takes up to so long.
+const MESSAGE_US_MAX: u64 = 2_000;
+/// One that comes twice comes again up to so much later.
+const AGAIN_US_MAX: u64 = 600_000_000;
+/// Gossip notices after this who is gone.
+const RUMOUR_AFTER: Duration = Duration::from_secs(10);
+const DISK_BYTES: u64 = 1 << 30;
+
+/// How much of the network's traffic is lost and comes twice, of a thousand messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noise {
+    pub lost_per_mille: u64,
+    pub doubled_per_mille: u64,
+}
+
+/// A machine with a disk, and its daemon while that runs.
+pub struct Machine {
+    pub id: NodeId,
+    volume: VolumeId,
+    disk: Mutex<Arc<MemoryNode>>,
+    /// What was on it at an earlier moment.
+    image: Mutex<BTreeMap<ShardKey, Bytes>>,
+    pub host: Mutex<Option<Arc<Host>>>,
+    process: Mutex<ProcessId>,
+    stopped_at: Mutex<Option<Duration>>,
+}
+
+impl Machine {
+    pub fn new(id: NodeId, volume: VolumeId) -> Self {
+        Self {
+            id,
+            volume,
+            disk: Mutex::new(disk(id, volume, &BTreeMap::new())),
+            image: Mutex::default(),
+            host: Mutex::default(),
+            process: Mutex::new(ProcessId(0)),
+            stopped_at: Mutex::default(),
+        }
+    }
+
+    /// Its daemon begins.
+    pub fn start(&self, process: ProcessId) {
+        let identity = NodeIdentity { volume: self.volume, node: self.id };
+        let opened = at_once(Host::open(identity, &format!("m{}", self.id.0), self.disk.lock().clone()));
+        *self.host.lock() = Some(opened.expect("memory can be listed"));
+        *self.process.lock() = process;
+        *self.stopped_at.lock() = None;
+    }
+
+    /// Its daemon ends at once; which process that was.
+    pub fn stop(&self) -> ProcessId {
+        *self.host.lock() = None;
+        *self.stopped_at.lock() = Some(running().now());
+        *self.process.lock()
+    }
+
+    pub fn is_dead_by_rumour(&self) -> bool {
+        self.stopped_at.lock().is_some_and(|at| running().now() >= at + RUMOUR_AFTER)
+    }
+
+    pub fn empty(&self) {
+        *self.disk.lock() = disk(self.id, self.volume, &BTreeMap::new());
+    }
+
+    pub fn take_image(&self) {
+        *self.image.lock() = self.stored();
+    }
+
+    pub fn roll_back(&self) {
+        *self.disk.lock() = disk(self.id, self.volume, &self.image.lock());
+    }
+
+    fn stored(&self) -> BTreeMap<ShardKey, Bytes> {
+        let disk = self.disk.lock().clone();
+        let keys = at_once(disk.list(None, usize::MAX)).expect("memory can be listed").keys;
+        let object = |key| (key, at_once(disk.get(key, 0..u64::MAX)).expect("it was listed"));
+        keys.into_iter().map(object).collect()
+    }
+
+    /// What is there, and should not be when all is in order: shards of a version without its record, and versions with a newer one.
+    pub fn leftovers(&self) -> Vec<String> {
+        let stored = self.stored();
+        let mut records: BTreeMap<(u64, Stamp), ObjectRecord> = BTreeMap::new();
+        for (key, object) in &stored {
+            let id = ObjectId::of(key.segment);
+            match ObjectRecord::unseal(self.volume, *key, object) {
+                Ok(record) if !id.is_data => drop(records.insert((id.hash, id.stamp), record)),
+                Err(error) if !id.is_data => return vec![format!("m{}: {error}", self.id.0)],
+                _ => {}
+            }
+        }
+        let mut left = Vec::new();
+        for key in stored.keys() {
+            let id = ObjectId::of(key.segment);
+            let record = records.get(&(id.hash, id.stamp));
+            if id.is_data && record.is_none_or(|record| !matches!(record.state, ObjectState::Stored(_))) {
+                left.push(format!("at the end m{} has {key}, and no record of its version", self.id.0));
+            }
+            let newer = records.iter().any(|((hash, stamp), record)| {
+                *hash == id.hash && *stamp > id.stamp && record.state != ObjectState::GivenUp
+            });
+            if newer {
+                left.push(format!("at the end m{} has {key}, which a newer version has replaced", self.id.0));
+            }
+        }
+        left
+    }
+
+    /// What its daemon says; `None`: there is none.
+    fn ask<T>(&self, work: impl FnOnce(&Arc<Host>) -> Result<T, NodeError>) -> Result<T, NodeError> {
+        match self.host.lock().clone() {
+            Some(host) => work(&host),
+            None => Err(NodeError::new(NodeErrorKind::Unavailable, &format!("m{}", self.id.0), "it is down")),
+        }
+    }
+}
+
+fn disk(id: NodeId, volume: VolumeId, stored: &BTreeMap<ShardKey, Bytes>) -> Arc<MemoryNode> {
+    let identity = NodeIdentity { volume, node: id };
+    let disk = MemoryNode::new(format!("m{}", id.0), identity, DISK_BYTES).with_clock(|| 0);
+    for (key, object) in stored {
+        at_once(disk.put(*key, std::slice::from_ref(object))).expect("there is room");
+    }
+    Arc::new(disk)
+}
+
+/// Of a future that waits for nothing.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("memory waits for nothing"),
+    }
+}
+
+/// A member as others see it.
+pub struct Line {
+    machine: Arc<Machine>,
+    noise: Arc<Mutex<Noise>>,
+}
+
+impl Line {
+    pub fn new(machine: Arc<Machine>, noise: Arc<Mutex<Noise>>) -> Arc<Self> {
+        Arc::new(Self { machine, noise })
+    }
+
+    /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Arc<Host>) -> Result<T, NodeError> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let (tell, told) = oneshot::channel();
+        {
+            let (scheduler, machine, noise) = (running(), self.machine.clone(), *self.noise.lock());
+            let delay = Duration::from_micros(scheduler.below(MESSAGE_US_MAX));
+            let is_doubled = scheduler.chance(noise.doubled_per_mille);
+            let mut tell = Some(tell);
+            let mut arrive = move |is_first: bool| {
+                let scheduler = running();
+                if scheduler.chance(noise.lost_per_mille) {
+                    // Nobody ever says so.
+                    std::mem::forget(tell.take());
+                    return;
+                }
+                let done = machine.ask(&work);
+                if !is_first {
+                    return;
+                }
+                if scheduler.chance(noise.lost_per_mille) {
+                    std::mem::forget(tell.take());
+                    return;
+                }
+                let tell = tell.take();
+                scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
+                    if let Some(tell) = tell {
+                        // Nobody may wait any more.
+                        let _ = tell.send(done);
+                    }
+                });
+            };
+            scheduler.after(delay, move || {
+                arrive(true);
+                if is_doubled {
+                    let again = running().below(AGAIN_US_MAX);
+                    running().after(Duration::from_micros(again), move || arrive(false));
+                }
+            });
+        }
+        match told.await {
+            Ok(answer) => answer,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Questions for Line {
+    async fn ask(&self, question: &Question) -> Result<Answer, NodeError> {
+        let question = question.clone();
+        self.call(move |host| host.answer(&question)).await
+    }
+}
+
+#[async_trait]
+impl Node for Line {
+    fn capability(&self) -> &Capability {
+        &CAPABILITY
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        let parts = parts.to_vec();
+        self.call(move |host| at_once(host.node().put(key, &parts))).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        self.call(move |host| at_once(host.node().get(key, range.clone()))).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.call(move |host| at_once(host.node().stat(key))).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.call(move |host| at_once(host.node().list(after, limit))).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.call(move |host| at_once(host.node().remove(key))).await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.call(move |host| at_once(host.node().space())).await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.call(move |host| at_once(host.node().identity())).await
+    }
+}
