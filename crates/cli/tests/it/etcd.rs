@@ -38,7 +38,8 @@ fn a_volume_on_etcd_is_used_repaired_and_moved_to_a_file() {
     let second = volume.weft(&["mount", "-d", &volume.url, &other]).sentence();
     let expected = format!("{} is in use by process {}", volume.url, volume.owner().as_raw_nonzero());
     assert!(second.starts_with(&expected), "{second}");
-    // Beside the mount, from a process of its own.
+    // Beside the mount, from a process of its own, which sees what is on the server.
+    fs::File::open(&work).and_then(|work| work.sync_all()).expect("synced");
     assert!(volume.weft(&["ls", &volume.url, "/work"]).ok().contains("f19"));
     volume.umount();
     assert!(volume.sessions().iter().all(|session| session["role"] == "helper"));

@@ -36,7 +36,8 @@ fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
     let second = volume.weft(&["mount", "-d", &volume.url, &other]).sentence();
     let expected = format!("{} is in use by process {}", volume.url, volume.owner().as_raw_nonzero());
     assert!(second.starts_with(&expected), "{second}");
-    // Beside the mount, from a process of its own.
+    // Beside the mount, from a process of its own, which sees what is on the server.
+    fs::File::open(&work).and_then(|work| work.sync_all()).expect("synced");
     assert!(volume.weft(&["ls", &volume.url, "/work"]).ok().contains("f19"));
     volume.umount();
     assert!(!volume.server.psql_at("weft", "SELECT count(*) FROM weft.session WHERE role > 0").contains('1'));
