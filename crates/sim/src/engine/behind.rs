@@ -6,7 +6,7 @@
 
 use super::history::Outcome;
 use super::order::Contents;
-use super::program::{Batches, Program, SHARED, Told, look_at_all};
+use super::program::{Batches, Program, SHARED, Told, look_at_all, run_threads};
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::weights::chosen;
@@ -20,7 +20,7 @@ use std::time::Duration;
 use weft_env::planted::{Planted, plant};
 use weft_env::steps::Steps;
 use weft_env::turns::{Turns, Until};
-use weft_env::{Clock, Env, Thread, steps};
+use weft_env::{Clock, Env, steps};
 use weft_meta::engines::MemoryKv;
 use weft_meta::engines::behind::Behind;
 use weft_meta::engines::memory::MemorySnapshot;
@@ -393,13 +393,7 @@ impl Life {
             let said = Arc::<AtomicU64>::default();
             Program { number, kv, told, said, clock, batches: plan.batches, is_on_a_server: true }
         };
-        program(0).make_counters();
-        let start = |number| {
-            let program = program(number);
-            self.env.spawner.thread("program", Box::new(move || program.run(plan.operations)))
-        };
-        let threads: Vec<Thread> = (0..plan.threads).map(start).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-        threads.into_iter().try_for_each(Thread::join).map_err(|stopped| stopped.to_string())
+        run_threads(&*self.env.spawner, plan.threads, plan.operations, program)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::crash::{Death, Fate, Watch};
 use super::disk::{Disk, End};
 use super::order::Contents;
-use super::program::{Batches, Program, SHARED, Told, look_at_all};
+use super::program::{Batches, Program, SHARED, Told, look_at_all, run_threads};
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
 use crate::weights::chosen;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_env::planted::{Planted, plant};
-use weft_env::{Env, Thread, steps};
+use weft_env::{Env, steps};
 use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
 use weft_meta::kv::{Kv, KvError};
@@ -290,13 +290,7 @@ impl Life {
             let said = self.said.clone();
             Program { number, kv, told, said, clock, batches: plan.batches, is_on_a_server: false }
         };
-        program(0).make_counters();
-        let start = |number| {
-            let program = program(number);
-            self.env.spawner.thread("program", Box::new(move || program.run(plan.operations)))
-        };
-        let threads: Vec<Thread> = (0..plan.threads).map(start).collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-        threads.into_iter().try_for_each(Thread::join).map_err(|stopped| stopped.to_string())
+        run_threads(&*self.env.spawner, plan.threads, plan.operations, program)
     }
 }
 

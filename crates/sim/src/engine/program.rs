@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use weft_env::{Clock, steps};
+use weft_env::{Clock, Spawner, Thread, steps};
 use weft_meta::deltas::Delta;
 use weft_meta::keys::SharedPrefix;
 use weft_meta::kv::{Batch, Kv, KvError, Pair, Snapshot};
@@ -237,6 +237,25 @@ pub fn look_at_all(kv: &dyn Kv) -> Result<Contents, KvError> {
     Ok(contents(kv.snapshot()?.scan(&[], &[u8::MAX], usize::MAX)?))
 }
 
+/// Makes the counters; then threads, with numbers below `count`, do so many operations each, and end.
+///
+/// # Errors
+/// A thread panicked.
+pub fn run_threads(
+    spawner: &dyn Spawner,
+    count: u64,
+    operations: u64,
+    program: impl Fn(u64) -> Program,
+) -> Result<(), String> {
+    program(0).make_counters();
+    let start = |number| {
+        let program = program(number);
+        spawner.thread("program", Box::new(move || program.run(operations)))
+    };
+    let threads: Vec<Thread> = (0..count).map(start).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    threads.into_iter().try_for_each(Thread::join).map_err(|stopped| stopped.to_string())
+}
+
 impl Program {
     fn below(end: u64) -> u64 {
         running().below(end)
@@ -267,7 +286,7 @@ impl Program {
     }
 
     /// The counters, if they are not there: nothing is added to nothing.
-    pub fn make_counters(&self) {
+    fn make_counters(&self) {
         for key in GROUPS.map(|group| vec![COUNTER, group]) {
             let batch = Batch {
                 checks: vec![(key.clone(), None)],
@@ -280,7 +299,7 @@ impl Program {
     }
 
     /// Does so much.
-    pub fn run(&self, operations: u64) {
+    fn run(&self, operations: u64) {
         for _ in 0..operations {
             let through = if self.batches == Batches::Behind { 0 } else { 20 };
             let weights = [
