@@ -35,14 +35,14 @@ impl Cluster {
 pub enum Arguments {
     /// Store a file as an object
     #[command(after_help = "Examples:
-  weft object put run7/events.root events.root --from n1,n2 --cluster-key all.key
-  weft object put backup.tar - --from n1 --cluster-key all.key --code rs:4+2 --replace")]
+  weft object put events.root run7/events.root --from n1,n2 --cluster-key all.key
+  weft object put - backup.tar --from n1 --cluster-key all.key --code rs:4+2 --replace")]
     Put {
-        /// Name of the object
-        name: String,
         /// The file; `-` is standard input
         #[arg(value_name = "FILE")]
         source: PathBuf,
+        /// Name of the object
+        name: String,
         /// Erasure code (`weft codes list`); a shard goes to each of as many members
         #[arg(long, value_name = "CODE", default_value = "ldpc:cube-8-6")]
         code: String,

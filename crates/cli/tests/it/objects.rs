@@ -101,7 +101,7 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     let mut store = Store::of(15);
     let contents = data(20 << 20);
     store.write("file", &contents);
-    let said = store.object(&["put", "run/1.root", "file", "--code", "ldpc:cube-8-6"]).ok();
+    let said = store.object(&["put", "file", "run/1.root", "--code", "ldpc:cube-8-6"]).ok();
     assert!(said.contains("run/1.root") && !said.contains("alternates"), "{said}");
     assert_eq!(store.shards("run/1.root"), 14);
     let client = |number: usize| -> Child {
@@ -128,7 +128,7 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     });
     until("what can be made is made", || store.shards("run/1.root") == 12);
     // New objects are stored with the shards that there are members for.
-    let said = store.object(&["put", "run/2.root", "file"]).ok();
+    let said = store.object(&["put", "file", "run/2.root"]).ok();
     assert!(said.contains("2 of them could not be stored") || said.contains("4 of them could not be stored"), "{said}");
     store.object(&["get", "run/2.root", "again"]).ok();
     assert!(store.read("again") == contents);
@@ -142,7 +142,7 @@ fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_of_removed_objects_not
     let contents = data(1 << 20);
     store.write("file", &contents);
     for name in ["a", "b", "c"] {
-        store.object(&["put", name, "file", "--code", "rs:4+2"]).ok();
+        store.object(&["put", "file", name, "--code", "rs:4+2"]).ok();
     }
     let [one, two] = [1, 4];
     store.daemons[one].kill();
@@ -174,7 +174,7 @@ fn a_daemon_that_lies_is_named_and_its_bytes_are_not_used() {
     let store = Store::of(6);
     let contents = data(300_000);
     store.write("file", &contents);
-    store.object(&["put", "a", "file", "--code", "rs:4+2"]).ok();
+    store.object(&["put", "file", "a", "--code", "rs:4+2"]).ok();
     // Sound by themselves, and not what was put.
     for (_, path) in store.shard_files(2) {
         let header = ShardHeader::decode(&fs::read(&path).expect("read")).expect("a shard");
@@ -199,7 +199,7 @@ fn a_transfer_goes_on_when_daemons_are_killed_in_the_middle_of_it() {
     let mut store = Store::of(8);
     let contents = data(70 << 20);
     store.write("file", &contents);
-    store.object(&["put", "a", "file", "--code", "rs:4+2"]).ok();
+    store.object(&["put", "file", "a", "--code", "rs:4+2"]).ok();
     let mut client =
         store.sandbox.command(store.arguments(&["get", "a", "-"])).stdout(Stdio::piped()).spawn().expect("weft runs");
     let mut output = client.stdout.take().expect("piped");
@@ -217,7 +217,7 @@ fn a_transfer_goes_on_when_daemons_are_killed_in_the_middle_of_it() {
 fn what_is_wrong_is_said_in_a_sentence() {
     let store = Store::of(3);
     store.write("file", b"contents");
-    store.object(&["put", "a", "file", "--code", "replica:3"]).ok();
+    store.object(&["put", "file", "a", "--code", "replica:3"]).ok();
     let key = store.sandbox.path("stranger");
     fs::write(&key, "07".repeat(32)).expect("written");
     fs::set_permissions(&key, Permissions::from_mode(0o600)).expect("kept");
@@ -226,10 +226,10 @@ fn what_is_wrong_is_said_in_a_sentence() {
     let nowhere = ["object", "ls", "--from", "127.0.0.1:1", "--cluster-key", "cluster-key"];
     assert!(store.sandbox.weft(nowhere).sentence().contains("no daemon answered"));
     for (arguments, part) in [
-        (vec!["put", "a", "file", "--code", "replica:3"], "a exists (version "),
-        (vec!["put", "b", "file"], "ldpc:cube-8-6 needs 12 members in domains of their own, and 3 are there"),
-        (vec!["put", "b", "nothing", "--code", "replica:3"], "nothing"),
-        (vec!["put", "", "file", "--code", "replica:3"], "cannot name an object"),
+        (vec!["put", "file", "a", "--code", "replica:3"], "a exists (version "),
+        (vec!["put", "file", "b"], "ldpc:cube-8-6 needs 12 members in domains of their own, and 3 are there"),
+        (vec!["put", "nothing", "b", "--code", "replica:3"], "nothing"),
+        (vec!["put", "file", "", "--code", "replica:3"], "cannot name an object"),
         (vec!["get", "b", "got"], "b does not exist: 3 members were asked"),
         (vec!["get", "a", "file"], "file exists already"),
         (vec!["rm", "b"], "b does not exist"),
@@ -258,7 +258,7 @@ fn a_grant_opens_its_names_for_what_it_says_and_nothing_else() {
     let store = Store::of(3);
     store.write("file", b"contents");
     for name in ["run/1", "other/1"] {
-        store.object(&["put", name, "file", "--code", "replica:3"]).ok();
+        store.object(&["put", "file", name, "--code", "replica:3"]).ok();
     }
     let grant = |prefix: &str, rights: &[&str]| {
         let line =
@@ -275,18 +275,18 @@ fn a_grant_opens_its_names_for_what_it_says_and_nothing_else() {
         (grant("run/", &["--read"]), grant("run/", &["--write"]), grant("run/", &["--list"]));
     with(&reader, &["get", "run/1", "got"]).ok();
     assert_eq!(store.read("got"), b"contents");
-    with(&writer, &["put", "run/2", "file", "--code", "replica:3"]).ok();
+    with(&writer, &["put", "file", "run/2", "--code", "replica:3"]).ok();
     with(&writer, &["rm", "run/2"]).ok();
     assert!(with(&lister, &["ls", "run/"]).ok().contains("run/1"));
     // Of other names it knows nothing, and what is not granted is refused in a sentence.
     for (key, arguments) in [
         (&reader, vec!["get", "other/1", "got2"]),
-        (&reader, vec!["put", "run/3", "file", "--code", "replica:3"]),
+        (&reader, vec!["put", "file", "run/3", "--code", "replica:3"]),
         (&reader, vec!["rm", "run/1"]),
         (&reader, vec!["ls", "run/"]),
         (&writer, vec!["get", "run/1", "got2"]),
-        (&writer, vec!["put", "other/2", "file", "--code", "replica:3"]),
-        (&writer, vec!["put", "other/1", "file", "--code", "replica:3", "--replace"]),
+        (&writer, vec!["put", "file", "other/2", "--code", "replica:3"]),
+        (&writer, vec!["put", "file", "other/1", "--code", "replica:3", "--replace"]),
         (&lister, vec!["ls", ""]),
         (&lister, vec!["get", "run/1", "got2"]),
     ] {
