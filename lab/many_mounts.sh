@@ -6,7 +6,7 @@
 # Machines a, b and c are network namespaces on one bridge, each with its own host name, two daemons and a mount. The metadata is on
 # PostgreSQL, the primary on a and a synchronous standby on b; with --etcd on etcd, a member on each machine. Programs on all three write files, append to one log and count in one file under a
 # lock, and note outside of the volume what was acknowledged. After N seconds (10) a daemon on c is killed, then the mount of c, then the
-# primary, and the standby is promoted (of etcd: the leader); each time the longest pause of any program that goes on is told. In the end everything that was
+# primary, and the standby is promoted (of etcd: the leader); each time it prints the longest pause of any program that goes on. In the end everything that was
 # acknowledged is read on every mount that is left, and the volume is checked.
 #
 # Needs root, ip, python3, fuse3 and postgresql, or etcd-server and etcd-client. WEFT=PROGRAM takes a build that is there.

@@ -34,7 +34,7 @@ pub(super) const ERROR_HEADER: &str = "weft-error";
 /// For whom: [`BACKGROUND`], or else somebody who waits.
 pub(super) const CLASS_HEADER: &str = "weft-class";
 pub(super) const BACKGROUND: &str = "background";
-/// What whoever asks may do, where that is not everything; the request is signed with the grant's key.
+/// What the asker may do, where that is not everything; the request is signed with the grant's key.
 pub(super) const GRANT_HEADER: &str = "weft-grant";
 /// BLAKE3 of the request's body.
 pub(super) const DIGEST_HEADER: &str = "weft-digest";

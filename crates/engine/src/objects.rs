@@ -60,7 +60,7 @@ pub struct GrantRequest {
     pub lasts: Duration,
 }
 
-/// A line for a file that gives whoever has it the rights of `request`: it takes the place of the cluster's key.
+/// A line for a file that gives its holder the rights of `request`: it takes the place of the cluster's key.
 ///
 /// # Errors
 /// The key file cannot be used.

@@ -40,7 +40,7 @@ fn a_member_that_goes_moves_little_else_and_all_hold_about_as_much() {
         let (old, new) = (closest(&before, hash, 6), closest(&after, hash, 6));
         old.nodes.iter().for_each(|node| *held.entry(*node).or_default() += 1);
         let gone = old.nodes.iter().filter(|node| !new.nodes.contains(node)).count();
-        // Whoever held the name holds it still, but for the one that went, and what it weighed among all.
+        // A member that held the name holds it still, but for the one that went, and what it weighed among all.
         assert!(gone <= usize::from(old.nodes.contains(&NodeId(9))) + 1, "object {i}");
         replaced += gone;
     }

@@ -153,7 +153,7 @@ struct Code {
     spec: String,
     /// Shards.
     n: usize,
-    /// Any so many decode.
+    /// Any this many decode.
     enough: usize,
 }
 
@@ -168,7 +168,7 @@ impl Code {
         Ok(Self { spec: code.spec().to_owned(), n: shape.n, enough: shape.n - shape.tolerance })
     }
 
-    /// So many shards are durable before a put is answered: one can be lost at once, where the code allows for any.
+    /// This many shards are durable before a put is answered: one can be lost at once, where the code allows for any.
     fn least(&self) -> usize {
         (self.enough + 1).min(self.n)
     }

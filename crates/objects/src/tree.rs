@@ -8,7 +8,7 @@ use weft_format::records::{ObjectId, Stamp};
 
 /// Children of a branch.
 pub const FAN_OUT: usize = 16;
-/// A branch of no more records is told as it is, ...
+/// A branch of no more records is listed as it is, ...
 pub const LEAF_RECORDS: usize = 32;
 /// ... and so is one at this depth, whatever it holds.
 pub const DEPTH_MAX: usize = 8;

@@ -240,7 +240,7 @@ impl World {
         }));
     }
 
-    /// Whoever is struck loses an answer, or what it had.
+    /// A process that is struck loses an answer, or what it had.
     fn strike_member(&mut self) {
         let now = self.scheduler.now();
         if self.trouble.is_some() || now < self.calm_since + CALM {

@@ -260,7 +260,7 @@ struct StatAnswer {
     code: String,
     digest: String,
     record_copies: usize,
-    /// Of each segment: shards that were found, of so many.
+    /// Of each segment: the number of shards that were found, and of all.
     shards: Vec<(usize, usize)>,
     at_alternates: usize,
     silent: usize,

@@ -35,7 +35,7 @@ const STAMP_BITS: u32 = 64;
 const TIME_BITS: u32 = 44;
 const RANDOM_BITS: u32 = STAMP_BITS - TIME_BITS;
 
-/// Which version of an object: the later one counts. Its time is that of the clock of whoever put it, or one millisecond after the newest
+/// Which version of an object: the later one counts. Its time is that of the clock of the client that put it, or one millisecond after the newest
 /// version that was found then, whichever is later; random bits tell puts of one millisecond apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);

@@ -58,7 +58,7 @@ pub(super) struct Load {
     pub(super) record_bytes: usize,
     /// Of the file.
     pub(super) records: usize,
-    /// Of these so many are read or written, each once.
+    /// This number of these are read or written, each once.
     pub(super) touched: usize,
 }
 

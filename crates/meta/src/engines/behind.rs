@@ -498,7 +498,7 @@ impl Engine {
         Some([self.env.rng.next_u64().to_be_bytes(), self.env.rng.next_u64().to_be_bytes()].concat())
     }
 
-    /// Sends it once. The mark then: its own, also if it was done before; or that of whoever came in between.
+    /// Sends it once. The mark then: its own, also if it was done before; or that of a process that came in between.
     fn send(&self, attempt: &Attempt) -> Result<Mark, KvError> {
         let mut batch = attempt.batch.clone();
         batch.checks.push((MARK.to_vec(), attempt.before.clone()));

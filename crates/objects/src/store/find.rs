@@ -21,7 +21,7 @@ const FIND_DEADLINE: Duration = Duration::from_secs(3);
 /// The same of a record, which may be long.
 const RECORD_DEADLINE: Duration = Duration::from_secs(60);
 
-/// So many members are asked first: more than a common code has shards, so that what lies at alternates is found, too.
+/// This many members are asked first: more than a common code has shards, so that what lies at alternates is found, too.
 const FIRST_ASKED: usize = 24;
 
 impl ObjectStore {

@@ -209,7 +209,7 @@ pub async fn image_of(memory: &MemoryNode, id: NodeId) -> Arc<MemoryNode> {
     Arc::new(copy)
 }
 
-/// So many rounds of all keepers, with `pause` after each.
+/// Runs this number of rounds of all keepers, with `pause` after each.
 pub async fn rounds(keepers: &mut [Keeper], count: usize, pause: Duration) -> Round {
     let mut sum = Round::default();
     for _ in 0..count {

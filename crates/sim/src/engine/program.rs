@@ -237,7 +237,7 @@ pub fn look_at_all(kv: &dyn Kv) -> Result<Contents, KvError> {
     Ok(contents(kv.snapshot()?.scan(&[], &[u8::MAX], usize::MAX)?))
 }
 
-/// Makes the counters; then threads, with numbers below `count`, do so many operations each, and end.
+/// Makes the counters; then threads, with numbers below `count`, do `operations` operations each, and end.
 ///
 /// # Errors
 /// A thread panicked.
