@@ -154,7 +154,10 @@ pub fn has_planted(bug: Planted) -> bool {
     cfg!(feature = "planted") && PLANTED.get() == Some(bug)
 }
 
-/// Switches a bug on in the calling thread, or all off, whatever the environment says.
-pub fn plant(bug: Option<Planted>) {
-    PLANTED.set(bug);
+/// Does `work` with the bug in the calling thread, whatever the environment says. After it there is none.
+pub fn with_planted<T>(bug: Planted, work: impl FnOnce() -> T) -> T {
+    PLANTED.set(Some(bug));
+    let result = work();
+    PLANTED.set(None);
+    result
 }

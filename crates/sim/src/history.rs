@@ -8,7 +8,6 @@ use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use weft_env::planted::{Planted, plant};
 
 /// The most faults of a history.
 pub const FAULTS_MAX: u64 = 30;
@@ -66,15 +65,6 @@ impl Length {
     pub fn whole(is_brief: bool) -> Self {
         Self { is_brief, ..Self::of(if is_brief { BRIEF_FAULTS_MAX } else { FAULTS_MAX }) }
     }
-}
-
-/// Runs the history of `seed` with a bug that is planted.
-#[must_use]
-pub fn run_with(bug: Planted, seed: u64, length: &Length) -> Outcome {
-    plant(Some(bug));
-    let outcome = run(seed, length, false);
-    plant(None);
-    outcome
 }
 
 /// Runs the history of `seed`.

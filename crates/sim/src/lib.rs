@@ -37,3 +37,7 @@ pub mod volume_files;
 mod weights;
 pub mod workload;
 pub mod world;
+
+/// A history asks for memory more often than it does anything else: with this one it takes a tenth less time.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

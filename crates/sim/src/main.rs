@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
-use weft_env::planted::Planted;
+use weft_env::planted::{Planted, with_planted};
 use weft_sim::chaos;
 use weft_sim::engine;
-use weft_sim::history::{Length, run, run_with};
+use weft_sim::history::{Length, run};
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
 
@@ -300,8 +300,11 @@ fn main() -> Result<()> {
         Arguments::Canary { number, seeds, brief, engine } => {
             std::panic::set_hook(Box::new(|_| {}));
             let complaints = |seed| match engine {
-                true => engine::history::run_with(Planted::OF_ENGINE[number], seed).complaints,
-                false => run_with(Planted::OF_VOLUME[number], seed, &Length::whole(brief)).complaints,
+                true => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
+                false => {
+                    let length = Length::whole(brief);
+                    with_planted(Planted::OF_VOLUME[number], || run(seed, &length, false)).complaints
+                }
             };
             let found = seeds.map(|seed| (seed, complaints(seed))).find(|(_, complaints)| !complaints.is_empty());
             if let Some((seed, complaints)) = found {

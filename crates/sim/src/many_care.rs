@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use weft_care::record::Requests;
 use weft_engine::StoreCatalogue;
-use weft_env::planted::{Planted, plant};
 use weft_format::Ino;
 
 const PROGRAMS: usize = 2;
@@ -44,15 +43,6 @@ pub struct Outcome {
     pub lines: Vec<String>,
     /// The same for two runs of one seed.
     pub digest: String,
-}
-
-/// Runs the history of `seed` with a bug that is planted.
-#[must_use]
-pub fn run_with(bug: Planted, seed: u64) -> Outcome {
-    plant(Some(bug));
-    let outcome = run(seed, false);
-    plant(None);
-    outcome
 }
 
 /// Runs the history of `seed`.

@@ -45,9 +45,12 @@ type Event = Box<dyn FnOnce()>;
 type Stack = Generator<'static, (), Until>;
 
 struct Fibre {
+    /// Ascending.
+    id: u64,
     process: ProcessId,
     name: String,
-    stack: Stack,
+    /// Missing while it runs.
+    stack: Option<Stack>,
     until: Until,
     /// Changes that it has seen.
     seen: u64,
@@ -69,7 +72,10 @@ struct State {
     next_event: u64,
     steps: u64,
     changes: u64,
-    fibres: BTreeMap<u64, Fibre>,
+    /// By id. All are looked at in each step, so they lie side by side.
+    fibres: Vec<Fibre>,
+    /// The places of those that may go on; kept for its room.
+    ready: Vec<usize>,
     events: BTreeMap<(u64, u64), Event>,
     /// Of fibres that have ended, for others.
     stacks: Vec<Stack>,
@@ -115,7 +121,8 @@ impl Scheduler {
             next_event: 0,
             steps: 0,
             changes: 0,
-            fibres: BTreeMap::new(),
+            fibres: Vec::new(),
+            ready: Vec::new(),
             events: BTreeMap::new(),
             stacks: Vec::new(),
             processes: BTreeMap::new(),
@@ -226,11 +233,7 @@ impl Scheduler {
     pub fn kill(&self, process: ProcessId) {
         let mut state = self.state.borrow_mut();
         state.processes.remove(&process);
-        let dead: Vec<u64> =
-            state.fibres.iter().filter(|(_, fibre)| fibre.process == process).map(|(id, _)| *id).collect();
-        for id in dead {
-            std::mem::forget(state.fibres.remove(&id));
-        }
+        state.fibres.extract_if(.., |fibre| fibre.process == process).for_each(std::mem::forget);
     }
 
     /// Is it there, paused or not?
@@ -332,8 +335,8 @@ impl Scheduler {
         };
         let id = state.next_fibre;
         state.next_fibre += 1;
-        let fibre = Fibre { process, name: name.to_owned(), stack, until: Until::Now, seen: 0 };
-        state.fibres.insert(id, fibre);
+        let name = name.to_owned();
+        state.fibres.push(Fibre { id, process, name, stack: Some(stack), until: Until::Now, seen: 0 });
     }
 
     /// Runs until `is_done`, at most `steps_max` steps.
@@ -353,7 +356,7 @@ impl Scheduler {
     /// What the fibres wait for.
     pub fn waiting(&self) -> Vec<String> {
         let state = self.state.borrow();
-        state.fibres.values().map(|fibre| format!("{:?} {}: {:?}", fibre.process, fibre.name, fibre.until)).collect()
+        state.fibres.iter().map(|fibre| format!("{:?} {}: {:?}", fibre.process, fibre.name, fibre.until)).collect()
     }
 
     /// Does one thing; false: there is nothing to do.
@@ -368,46 +371,48 @@ impl Scheduler {
             return true;
         }
         let (now, changes) = (self.base + Duration::from_nanos(state.now_ns), state.changes);
-        let ready: Vec<u64> = {
-            let State { fibres, processes, .. } = &*state;
-            // Asked last: few fibres have anything to do.
-            let is_paused = |fibre: &Fibre| processes.get(&fibre.process).is_some_and(|process| process.is_paused);
-            let is_ready = |fibre: &Fibre| {
-                let has_work = match &fibre.until {
-                    Until::Now => true,
-                    Until::Flag(flag) => flag.load(Ordering::Relaxed),
-                    Until::FlagOrMoment(flag, moment) => flag.load(Ordering::Relaxed) || *moment <= now,
-                    Until::Moment(moment) => *moment <= now,
-                    Until::Change | Until::Still => fibre.seen != changes,
-                };
-                has_work && !is_paused(fibre)
+        let State { fibres, processes, ready, rng, .. } = &mut *state;
+        // Asked last: few fibres have anything to do.
+        let is_paused = |fibre: &Fibre| processes.get(&fibre.process).is_some_and(|process| process.is_paused);
+        let is_ready = |fibre: &Fibre| {
+            let has_work = match &fibre.until {
+                Until::Now => true,
+                Until::Flag(flag) => flag.load(Ordering::Relaxed),
+                Until::FlagOrMoment(flag, moment) => flag.load(Ordering::Relaxed) || *moment <= now,
+                Until::Moment(moment) => *moment <= now,
+                Until::Change | Until::Still => fibre.seen != changes,
             };
-            fibres.iter().filter(|(_, fibre)| is_ready(fibre)).map(|(id, _)| *id).collect()
+            has_work && !is_paused(fibre)
         };
+        ready.clear();
+        ready.extend(fibres.iter().enumerate().filter(|(_, fibre)| is_ready(fibre)).map(|(place, _)| place));
         if ready.is_empty() {
             return Self::advance(&mut state, self.base);
         }
-        let random = state.rng.next_u64();
-        let id = ready[(random % ready.len() as u64) as usize];
+        let random = rng.next_u64();
+        let chosen = &mut fibres[ready[(random % ready.len() as u64) as usize]];
+        let (id, mut stack) = (chosen.id, chosen.stack.take().expect("it does not run"));
         state.now_ns += random >> 32 & (STEP_NS_MAX - 1);
-        let mut fibre = state.fibres.remove(&id).expect("it is there");
         drop(state);
-        let until = fibre.stack.resume();
+        let until = stack.resume();
         let mut state = self.state.borrow_mut();
-        let Some(until) = until.filter(|_| !fibre.stack.is_done()) else {
-            state.changes += 1;
-            state.stacks.push(fibre.stack);
-            return true;
-        };
-        if !matches!(until, Until::Still) {
-            state.changes += 1;
-        }
-        fibre.seen = state.changes;
-        fibre.until = until;
-        if state.processes.contains_key(&fibre.process) {
-            state.fibres.insert(id, fibre);
-        } else {
-            std::mem::forget(fibre);
+        let until = until.filter(|_| !stack.is_done());
+        state.changes += u64::from(!matches!(until, Some(Until::Still)));
+        let changes = state.changes;
+        // It may have killed its process.
+        let place = state.fibres.binary_search_by_key(&id, |fibre| fibre.id);
+        match (until, place) {
+            (None, place) => {
+                if let Ok(place) = place {
+                    state.fibres.remove(place);
+                }
+                state.stacks.push(stack);
+            }
+            (Some(until), Ok(place)) => {
+                let fibre = &mut state.fibres[place];
+                (fibre.stack, fibre.until, fibre.seen) = (Some(stack), until, changes);
+            }
+            (Some(_), Err(_)) => std::mem::forget(stack),
         }
         true
     }
@@ -421,7 +426,7 @@ impl Scheduler {
             Until::Moment(moment) | Until::FlagOrMoment(_, moment) => Some(*moment),
             Until::Now | Until::Flag(_) | Until::Change | Until::Still => None,
         };
-        let of_fibre = fibres.values().filter(|fibre| !is_paused(fibre)).filter_map(moment).min();
+        let of_fibre = fibres.iter().filter(|fibre| !is_paused(fibre)).filter_map(moment).min();
         let of_fibre = of_fibre.map(|moment| moment.saturating_duration_since(base).as_nanos() as u64);
         let Some(next) = of_event.into_iter().chain(of_fibre).min() else { return false };
         state.now_ns = state.now_ns.max(next);

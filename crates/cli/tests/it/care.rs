@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn content(number: usize) -> Vec<u8> {
-    (0..400_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number as u64, 400_000 + number * 777)
 }
 
 fn fill(sandbox: &Sandbox, files: std::ops::Range<usize>) {

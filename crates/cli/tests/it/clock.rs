@@ -37,7 +37,7 @@ fn by_clock(sandbox: &Sandbox, clock: &str, mut command: Command) -> Command {
 }
 
 fn content(number: u64, version: u64) -> Vec<u8> {
-    (0..20_000 + number * 7_777).map(|at| (at * 31 / 7 + number + version * 13) as u8).collect()
+    crate::content::bytes(number << 32 | version, 20_000 + number as usize * 7_777)
 }
 
 /// Writes, syncs, reads, replaces and removes until it is told to stop; what each file should hold.

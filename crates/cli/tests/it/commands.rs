@@ -11,7 +11,7 @@ use std::process::Stdio;
 fn round_trip(sandbox: &Sandbox) {
     let source = sandbox.path("source");
     fs::create_dir_all(format!("{source}/sub")).expect("made");
-    let bytes: Vec<u8> = (0..2_500_000u32).map(|i| (i % 239) as u8).collect();
+    let bytes = crate::content::bytes(0, 2_500_000);
     fs::write(format!("{source}/large"), &bytes).expect("written");
     fs::write(format!("{source}/sub/tool"), "#!/bin/sh\n").expect("written");
     fs::set_permissions(format!("{source}/sub/tool"), Permissions::from_mode(0o750)).expect("set");

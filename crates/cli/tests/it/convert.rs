@@ -12,7 +12,7 @@ use std::time::Duration;
 const FILES: usize = 12;
 
 fn content(number: usize) -> Vec<u8> {
-    (0..1_500_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number as u64, 1_500_000 + number * 777)
 }
 
 fn json(sandbox: &Sandbox, arguments: &[&str]) -> serde_json::Value {
@@ -159,7 +159,7 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     sandbox.mount();
     fs::create_dir(sandbox.file("d")).expect("made");
     // Eight segments, and a ninth that is shorter.
-    let content: Vec<u8> = (0..65 << 20).map(|at: u32| (at * 31 / 7 + at / 65_521) as u8).collect();
+    let content = crate::content::bytes(0, 65 << 20);
     fs::write(sandbox.file("d/large"), &content).expect("written");
     sandbox.umount();
     sandbox.mount();

@@ -40,7 +40,7 @@ fn random(state: &mut u64) -> u64 {
 fn content(number: u64, version: u64) -> Vec<u8> {
     let mut state = number << 32 | version;
     let length = 1 + random(&mut state) % if number.is_multiple_of(5) { 2_000_000 } else { 60_000 };
-    (0..length).map(|at| ((at * 131) ^ (at >> 7) ^ state) as u8).collect()
+    crate::content::bytes(state, length as usize)
 }
 
 /// Somebody who writes, reads, renames, deletes, compiles and copies in a folder, and minds every error.

@@ -99,7 +99,7 @@ fn make_files(sandbox: &Sandbox, folder: &str, shape: &Shape) {
     // Full cells are 64 KiB, or a frame of 4 KiB a symbol.
     let stripe_bytes = shape.native_count * (65_536 / shape.alpha).next_multiple_of(4096);
     for (name, bytes) in [("empty", 0), ("one", 1), ("odd", 12_345), ("stripes", 2 * stripe_bytes + 777)] {
-        let content: Vec<u8> = (0..bytes).map(|i| (i * 31 + (i >> 9) * 7 + folder.len()) as u8).collect();
+        let content = crate::content::bytes(folder.len() as u64, bytes);
         fs::write(sandbox.path(&format!("{folder}/{name}")), content).expect("written");
     }
 }

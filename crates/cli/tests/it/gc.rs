@@ -7,7 +7,7 @@ use std::path::Path;
 const FILES: u64 = 40;
 
 fn content(number: u64) -> Vec<u8> {
-    (0..100_000 + number * 100).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number, 100_000 + number as usize * 100)
 }
 
 /// A folder of files that travel together, most of them deleted again.

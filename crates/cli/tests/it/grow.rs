@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 
 fn content(number: usize) -> Vec<u8> {
-    (0..300_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number as u64, 300_000 + number * 777)
 }
 
 fn put(sandbox: &Sandbox, files: std::ops::Range<usize>) {

@@ -15,7 +15,7 @@ fn image(sandbox: &Sandbox, name: &str) -> String {
 }
 
 fn content(number: u64) -> Vec<u8> {
-    (0..300_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number, 300_000 + number as usize * 777)
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn daemons_that_are_silent_or_dead_are_done_without() {
         daemons.push(served);
     }
     sandbox.mount_by(sandbox.command(["mount", "-d", "--short-circuit", sandbox.meta(), &sandbox.mnt()]));
-    let content: Vec<u8> = (0..40_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    let content = crate::content::bytes(0, 40_000_000);
     let write = |name: &str| {
         let began = Instant::now();
         let mut file = File::create(sandbox.file(name)).expect("made");
@@ -418,7 +418,7 @@ fn six_unlike_nodes_make_one_drive() {
     assert!(shown.iter().all(|text| secrets.iter().all(|secret| !text.contains(secret))), "{shown:?}");
 
     sandbox.mount();
-    let content: Vec<u8> = (0..24_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    let content = crate::content::bytes(0, 24_000_000);
     write_with(&sandbox.file("first"), &content, || {});
     let calm = read_with(&sandbox.file("first"), &content, || {});
 

@@ -6,6 +6,7 @@ mod care;
 mod choose;
 mod clock;
 mod commands;
+mod content;
 mod convert;
 mod day;
 mod e2e;

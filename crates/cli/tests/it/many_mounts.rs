@@ -98,7 +98,7 @@ fn what_one_mount_closes_the_others_open_on<S>(volume: &Served<S>) {
     // Of every size: in the journal, in one segment, in several.
     for (number, bytes) in [1, 5000, 200_000, 20_000_000].into_iter().enumerate() {
         for writer in 0..3 {
-            let content: Vec<u8> = (0..bytes).map(|at| (at * 7 + writer * 13 + number) as u8).collect();
+            let content = crate::content::bytes((writer << 8 | number) as u64, bytes);
             let name = format!("f{number}");
             fs::write(mounts.path(writer, &name), &content).expect("written");
             for reader in 0..3 {

@@ -33,7 +33,7 @@ fn finding_10_damaged_metadata_is_said_by_fsck_scrub_and_whoever_reads_it() {
 #[test]
 fn finding_23_readers_need_no_ownership() {
     let sandbox = Sandbox::with_volume("rs:4+2");
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bytes = crate::content::bytes(0, 3_000_000);
     std::fs::create_dir(sandbox.path("tree")).expect("made");
     std::fs::write(sandbox.path("tree/large"), &bytes).expect("written");
     std::fs::write(sandbox.path("tree/small"), "few").expect("written");

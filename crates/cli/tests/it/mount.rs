@@ -24,7 +24,7 @@ fn open(path: &Path) -> File {
 #[test]
 fn what_is_written_is_there_after_mounting_again() {
     let sandbox = Sandbox::mounted("rs:4+2");
-    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    let bytes = crate::content::bytes(0, 3_000_000);
     fs::create_dir(sandbox.file("dir")).expect("made");
     fs::write(sandbox.file("dir/large"), &bytes).expect("written");
     fs::write(sandbox.file("small"), "small").expect("written");
@@ -356,7 +356,7 @@ fn a_signal_ends_a_mount_cleanly() {
 #[test]
 fn nodes_may_be_lost_while_the_mount_goes_on() {
     let sandbox = Sandbox::mounted("rs:4+2");
-    let bytes: Vec<u8> = (0..9_000_000u32).map(|i| (i % 241) as u8).collect();
+    let bytes = crate::content::bytes(0, 9_000_000);
     fs::write(sandbox.file("file"), &bytes).expect("written");
     sandbox.umount();
     sandbox.mount();
@@ -377,7 +377,7 @@ fn pieces_kept(sandbox: &Sandbox) -> usize {
 #[test]
 fn what_was_read_is_read_again_from_the_local_disk_without_any_node() {
     let sandbox = Sandbox::with_volume("rs:4+2");
-    let content: Vec<u8> = (0..12_000_000u64).map(|at| (at * 31 / 7) as u8).collect();
+    let content = crate::content::bytes(0, 12_000_000);
     fs::write(sandbox.path("file"), &content).expect("written");
     sandbox.weft(["put", "meta.db", "file", "/file"]).ok();
     fs::create_dir(sandbox.path("cache")).expect("made");
@@ -565,7 +565,7 @@ fn finding_32_readers_mount_beside_the_owner_and_see_what_it_flushed() {
         assert!(mount_line(look).contains(" ro,"), "{}", mount_line(look));
     }
     assert!(mount_line(&looks[1]).contains("noexec"));
-    let large: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
+    let large = crate::content::bytes(0, 3_000_000);
     let synced = |name: &str, bytes: &[u8]| {
         let mut file = File::create(sandbox.file(name)).expect("made");
         file.write_all(bytes).and_then(|()| file.sync_all()).expect("synced");

@@ -93,7 +93,7 @@ fn start(sandbox: &Sandbox, number: usize, through: Option<&str>) -> Served {
 }
 
 fn data(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i * 31 + (i >> 8) * 7 + (i >> 16)) as u8).collect()
+    crate::content::bytes(0, length)
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn put(sandbox: &Sandbox, meta: &str, name: &str) {
 }
 
 fn content(name: &str) -> Vec<u8> {
-    (0..300_000 + name.len()).map(|at| (at * 31 / 7 + name.len()) as u8).collect()
+    crate::content::bytes(name.len() as u64, 300_000 + name.len())
 }
 
 /// Copies the metadata, which nobody has open, with what may be in its log.

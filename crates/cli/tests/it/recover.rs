@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const LEFT: [&str; 4] = ["node1", "node3", "node4", "node6"];
 
 fn content(number: usize) -> Vec<u8> {
-    (0..5000 + 1000 * number).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number as u64, 5000 + 1000 * number)
 }
 
 fn write(sandbox: &Sandbox, number: usize) {

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 
 fn content(number: usize) -> Vec<u8> {
-    (0..200_000 + number * 777).map(|at| (at * 31 / 7 + number) as u8).collect()
+    crate::content::bytes(number as u64, 200_000 + number * 777)
 }
 
 fn paths(sandbox: &Sandbox) -> Vec<String> {

@@ -70,7 +70,7 @@ fn finding_18_a_user_reads_what_root_has_stored() {
     for node in ["a", "b", "c"] {
         weft(Some(USER), &["node", "add", "meta.db", node, node]);
     }
-    let content: Vec<u8> = (0..100_000u32).map(|at| (at * 31 / 7) as u8).collect();
+    let content = crate::content::bytes(0, 100_000);
     fs::write(format!("{home}/letter"), &content).expect("written");
     chown(format!("{home}/letter"), Some(USER), Some(USER)).expect("given");
     weft(None, &["put", "meta.db", "letter", "/letter"]);

@@ -9,7 +9,7 @@ const FRAME_BYTES: usize = 4096 + CHECK_BYTES;
 const HEADER_BYTES: usize = 256;
 
 fn content(length: usize) -> Vec<u8> {
-    (0..length as u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8).collect()
+    crate::content::bytes(0, length)
 }
 
 fn json(said: Said) -> serde_json::Value {

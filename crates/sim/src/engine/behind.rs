@@ -17,7 +17,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use weft_env::planted::{Planted, plant};
 use weft_env::steps::Steps;
 use weft_env::turns::{Turns, Until};
 use weft_env::{Clock, Env, steps};
@@ -217,15 +216,6 @@ impl Steps for Switches {
     fn bound(&self, usual: u64) -> u64 {
         usual / 2048
     }
-}
-
-/// Runs the history of `seed` with a bug that is planted.
-#[must_use]
-pub fn run_with(bug: Planted, seed: u64) -> Outcome {
-    plant(Some(bug));
-    let outcome = run(seed, false);
-    plant(None);
-    outcome
 }
 
 /// Runs the history of `seed`.

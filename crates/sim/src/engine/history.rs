@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use weft_env::planted::{Planted, plant};
 use weft_env::{Env, steps};
 use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
@@ -57,15 +56,6 @@ pub struct Outcome {
     pub lines: Vec<String>,
     /// The same for two runs of one seed.
     pub digest: String,
-}
-
-/// Runs the history of `seed` with a bug that is planted.
-#[must_use]
-pub fn run_with(bug: Planted, seed: u64) -> Outcome {
-    plant(Some(bug));
-    let outcome = run(seed, false);
-    plant(None);
-    outcome
 }
 
 /// Runs the history of `seed`.

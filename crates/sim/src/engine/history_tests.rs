@@ -3,6 +3,7 @@
 use super::super::crash::{Death, Fate};
 use super::super::disk::End;
 use super::*;
+use weft_env::planted::{Planted, with_planted};
 
 /// No scheduling by chance: what happens is what the test says.
 fn fate(death: Option<Death>, end: End) -> Fate {
@@ -126,10 +127,7 @@ fn what_is_durable_survives_each_pair_of_crashes() {
 
 #[test]
 fn a_log_that_is_cut_early_is_found_by_a_pair_of_crashes() {
-    plant(Some(Planted::LogCutEarly));
-    let complaint = complaint_of_all_pairs(End::Kill);
-    plant(None);
-    assert!(complaint.is_some());
+    assert!(with_planted(Planted::LogCutEarly, || complaint_of_all_pairs(End::Kill)).is_some());
 }
 
 #[test]
@@ -177,7 +175,7 @@ const PLANTED_SOON: [(Planted, u64); 12] = [
 #[test]
 fn planted_bugs_are_found() {
     for (bug, seeds_max) in PLANTED_SOON {
-        let is_found = (0..seeds_max).any(|seed| !run_with(bug, seed).complaints.is_empty());
+        let is_found = (0..seeds_max).any(|seed| !with_planted(bug, || run(seed, false)).complaints.is_empty());
         assert!(is_found, "{bug:?} is not found by {seeds_max} seeds");
     }
 }
@@ -189,7 +187,10 @@ const PLANTED_LATE: [(Planted, u64); 3] =
 #[test]
 fn what_many_seeds_found_is_whole() {
     for (bug, seed) in PLANTED_LATE {
-        assert!(!run_with(bug, seed).complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
+        assert!(
+            !with_planted(bug, || run(seed, false)).complaints.is_empty(),
+            "{bug:?} does not show by seed {seed} any more"
+        );
         let outcome = run(seed, false);
         assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
     }

@@ -1,7 +1,8 @@
 //! Shards go bad on the nodes: flipped, cut, swapped, replaced by older ones. Each is noticed on read and by scrub, never
 //! served, and mended.
 
-use super::drive::{Drive, files_below, pattern};
+use super::drive::{Drive, files_below};
+use crate::content::bytes_at;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -28,13 +29,13 @@ fn survives(harm: impl Fn(&Drive) -> usize) {
     let mut drive = Drive::new("rs:4+2", 6);
     drive.mount();
     let path = drive.mountpoint().join("file");
-    std::fs::write(&path, pattern(1, 0, BYTES)).expect("writes");
-    std::fs::write(drive.mountpoint().join("small"), pattern(2, 0, 5000)).expect("writes");
+    std::fs::write(&path, bytes_at(1, 0, BYTES)).expect("writes");
+    std::fs::write(drive.mountpoint().join("small"), bytes_at(2, 0, 5000)).expect("writes");
     drive.umount();
     let harmed = harm(&drive);
     drive.mount();
-    assert!(std::fs::read(&path).expect("reads") == pattern(1, 0, BYTES), "wrong bytes were served");
-    assert!(std::fs::read(drive.mountpoint().join("small")).expect("reads") == pattern(2, 0, 5000));
+    assert!(std::fs::read(&path).expect("reads") == bytes_at(1, 0, BYTES), "wrong bytes were served");
+    assert!(std::fs::read(drive.mountpoint().join("small")).expect("reads") == bytes_at(2, 0, 5000));
     let found = drive.try_weft(&["scrub", &drive.meta(), "-n"]);
     let text = String::from_utf8_lossy(&found.stdout);
     assert!(!found.status.success(), "a scrub that finds damage says so: {text}");
@@ -44,7 +45,7 @@ fn survives(harm: impl Fn(&Drive) -> usize) {
     let again = drive.try_weft(&["scrub", &drive.meta(), "-n"]);
     assert!(again.status.success(), "after mending: {}", String::from_utf8_lossy(&again.stdout));
     drive.remount();
-    assert!(std::fs::read(&path).expect("reads") == pattern(1, 0, BYTES), "wrong bytes after mending");
+    assert!(std::fs::read(&path).expect("reads") == bytes_at(1, 0, BYTES), "wrong bytes after mending");
     drive.weft(&["fsck", &drive.meta()]);
 }
 

@@ -149,16 +149,6 @@ impl Drop for Drive {
     }
 }
 
-/// Bytes that depend on the file and the offset only, so that any part can be checked without keeping it.
-pub fn pattern(file: u64, offset: u64, length: usize) -> Vec<u8> {
-    (offset..offset + length as u64)
-        .map(|at| {
-            let word = (at / 8 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file.wrapping_mul(0xd1b5_4a32_d192_ed03);
-            (word.rotate_left((at % 8 * 8) as u32) >> 17) as u8 | 1
-        })
-        .collect()
-}
-
 /// All regular files below `folder`.
 pub fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -1,6 +1,7 @@
 //! What else a machine does to a file system: full disks, too few descriptors, holders that die.
 
-use super::drive::{Drive, files_below, pattern};
+use super::drive::{Drive, files_below};
+use crate::content::bytes_at;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -17,7 +18,7 @@ fn fill(folder: &Path, first: u64) -> (u64, std::io::Error) {
     for number in first.. {
         let write = || -> std::io::Result<()> {
             let mut file = File::create(folder.join(format!("f{number}")))?;
-            file.write_all(&pattern(number, 0, 1 << 20))?;
+            file.write_all(&bytes_at(number, 0, 1 << 20))?;
             file.sync_all()
         };
         if let Err(error) = write() {
@@ -32,7 +33,7 @@ fn check(folder: &Path, numbers: std::ops::Range<u64>) {
     for number in numbers {
         let path = folder.join(format!("f{number}"));
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(bytes == pattern(number, 0, 1 << 20), "{} differs", path.display());
+        assert!(bytes == bytes_at(number, 0, 1 << 20), "{} differs", path.display());
     }
 }
 
@@ -71,7 +72,7 @@ fn a_full_metadata_disk_refuses_changes_and_recovers() {
     let mut drive = Drive::with_disks("rs:4+2", 6, Some(6), None);
     drive.mount();
     let folder = drive.mountpoint();
-    std::fs::write(folder.join("kept"), pattern(1, 0, 100_000)).expect("writes");
+    std::fs::write(folder.join("kept"), bytes_at(1, 0, 100_000)).expect("writes");
     File::open(folder.join("kept")).and_then(|file| file.sync_all()).expect("syncs");
     let ballast = drive.elsewhere("meta/ballast");
     let mut file = File::create(&ballast).expect("creates");
@@ -82,7 +83,7 @@ fn a_full_metadata_disk_refuses_changes_and_recovers() {
         std::fs::create_dir(&path).and_then(|()| File::open(&path)).and_then(|directory| directory.sync_all()).err()
     });
     assert_eq!(refused.and_then(|error| error.raw_os_error()), Some(28), "a full metadata disk is told as ENOSPC");
-    assert!(std::fs::read(folder.join("kept")).expect("reads go on") == pattern(1, 0, 100_000));
+    assert!(std::fs::read(folder.join("kept")).expect("reads go on") == bytes_at(1, 0, 100_000));
     std::fs::remove_file(&ballast).expect("room again");
     let path = folder.join("after");
     std::fs::create_dir(&path).expect("changes go on");
@@ -91,7 +92,7 @@ fn a_full_metadata_disk_refuses_changes_and_recovers() {
     drive.weft(&["fsck", &drive.meta()]);
     drive.mount();
     assert!(path.is_dir());
-    assert!(std::fs::read(folder.join("kept")).expect("reads") == pattern(1, 0, 100_000));
+    assert!(std::fs::read(folder.join("kept")).expect("reads") == bytes_at(1, 0, 100_000));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn too_few_descriptors_are_an_error_and_no_damage() {
         let path = folder.join(format!("f{number}"));
         let write = || -> std::io::Result<()> {
             let mut file = File::create(&path)?;
-            file.write_all(&pattern(number, 0, 300_000))?;
+            file.write_all(&bytes_at(number, 0, 300_000))?;
             file.sync_all()
         };
         if write().is_ok() {
@@ -116,7 +117,7 @@ fn too_few_descriptors_are_an_error_and_no_damage() {
     drive.mount();
     for number in written {
         let bytes = std::fs::read(folder.join(format!("f{number}"))).expect("what was synced is there");
-        assert!(bytes == pattern(number, 0, 300_000), "f{number} differs");
+        assert!(bytes == bytes_at(number, 0, 300_000), "f{number} differs");
     }
     drive.umount();
     drive.weft(&["fsck", &drive.meta()]);
@@ -127,7 +128,7 @@ fn an_unlinked_open_file_outlives_collection_and_is_reclaimed_when_its_holder_di
     let mut drive = Drive::new("rs:4+2", 6);
     drive.mount();
     let path = drive.mountpoint().join("held");
-    std::fs::write(&path, pattern(3, 0, 3 << 20)).expect("writes");
+    std::fs::write(&path, bytes_at(3, 0, 3 << 20)).expect("writes");
     let mut held = File::open(&path).expect("opens");
     held.sync_all().expect("syncs");
     std::fs::remove_file(&path).expect("unlinks");
@@ -136,7 +137,7 @@ fn an_unlinked_open_file_outlives_collection_and_is_reclaimed_when_its_holder_di
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     let mut bytes = Vec::new();
     held.read_to_end(&mut bytes).expect("it is readable as long as it is open");
-    assert!(bytes == pattern(3, 0, 3 << 20));
+    assert!(bytes == bytes_at(3, 0, 3 << 20));
     drive.kill();
     drop(held);
     drive.mount();
@@ -151,7 +152,7 @@ fn an_unlinked_open_file_outlives_collection_and_is_reclaimed_when_its_holder_di
 fn orphans_of_a_killed_writer_are_gone_after_two_collections() {
     let mut drive = Drive::new("rs:4+2", 6);
     drive.mount();
-    std::fs::write(drive.mountpoint().join("kept"), pattern(5, 0, 200_000)).expect("writes");
+    std::fs::write(drive.mountpoint().join("kept"), bytes_at(5, 0, 200_000)).expect("writes");
     drive.remount();
     let kept = shard_count(&drive);
     assert_eq!(kept, 6, "one segment");
@@ -174,5 +175,5 @@ fn orphans_of_a_killed_writer_are_gone_after_two_collections() {
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     assert_eq!(shard_count(&drive), kept);
     drive.mount();
-    assert!(std::fs::read(drive.mountpoint().join("kept")).expect("reads") == pattern(5, 0, 200_000));
+    assert!(std::fs::read(drive.mountpoint().join("kept")).expect("reads") == bytes_at(5, 0, 200_000));
 }

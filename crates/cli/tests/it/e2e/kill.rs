@@ -1,7 +1,8 @@
 //! kill -9 of the mount during writes, at random moments: every fsynced byte is there after the next mount, metadata is
 //! consistent, orphans are collected.
 
-use super::drive::{Drive, pattern};
+use super::drive::Drive;
+use crate::content::bytes_at;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashMap;
@@ -39,7 +40,7 @@ fn write_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, known: 
                     _ => random.random_range(1..20_000),
                 };
                 known.lock().expect("not poisoned").entry(next).or_default().written = length + bytes as u64;
-                file.write_all(&pattern(next, length, bytes))?;
+                file.write_all(&bytes_at(next, length, bytes))?;
                 length += bytes as u64;
                 if random.random_bool(0.6) {
                     file.sync_all()?;
@@ -49,7 +50,7 @@ fn write_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, known: 
             }
             let temporary = folder.join(format!("replace{writer}.tmp"));
             let mut file = File::create(&temporary)?;
-            file.write_all(&pattern(writer, 0, 10_000))?;
+            file.write_all(&bytes_at(writer, 0, 10_000))?;
             std::fs::rename(&temporary, folder.join(format!("replace{writer}")))
         };
         if append().is_err() {
@@ -70,7 +71,7 @@ fn check(folder: &Path, known: &HashMap<u64, Known>, writers: u64) {
         assert!(length <= known.written, "{}: {length} bytes of {} written", path.display(), known.written);
         let mut bytes = vec![0; length as usize];
         file.read_exact_at(&mut bytes, 0).expect("reads");
-        let expected = pattern(number, 0, length as usize);
+        let expected = bytes_at(number, 0, length as usize);
         if let Some(at) = bytes.iter().zip(&expected).position(|(found, expected)| found != expected) {
             let rest = &bytes[at..];
             let zeros = rest.iter().take_while(|byte| **byte == 0).count();
@@ -85,7 +86,7 @@ fn check(folder: &Path, known: &HashMap<u64, Known>, writers: u64) {
     }
     for writer in 0..writers {
         let bytes = std::fs::read(folder.join(format!("replace{writer}"))).expect("a replaced file is always there");
-        assert!(bytes == pattern(writer, 0, 10_000), "a file replaced by rename is whole: {} bytes", bytes.len());
+        assert!(bytes == bytes_at(writer, 0, 10_000), "a file replaced by rename is whole: {} bytes", bytes.len());
     }
 }
 
@@ -109,7 +110,7 @@ fn overwrite_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, kno
             if files.len() < 200 {
                 let next = first + files.len() as u64;
                 let file = OpenOptions::new().create_new(true).write(true).open(folder.join(format!("o{next}")))?;
-                let bytes = pattern(next, 0, SMALL_BYTES);
+                let bytes = bytes_at(next, 0, SMALL_BYTES);
                 file.write_all_at(&bytes, 0)?;
                 file.sync_all()?;
                 File::open(folder)?.sync_all()?;
@@ -123,7 +124,7 @@ fn overwrite_until_killed(folder: &Path, writer: u64, round: u64, seed: u64, kno
                 let mut known = known.lock().expect("not poisoned");
                 let versions = known.entry(*name).or_default();
                 let mut bytes = versions.last().cloned().unwrap_or_default();
-                bytes[from..to].copy_from_slice(&pattern(random.random(), from as u64, to - from));
+                bytes[from..to].copy_from_slice(&bytes_at(random.random(), from as u64, to - from));
                 versions.push(bytes);
             }
             let newest = known.lock().expect("not poisoned")[name].last().cloned().unwrap_or_default();
@@ -193,7 +194,7 @@ fn every_synced_byte_survives_kill_9() {
     let known: Mutex<HashMap<u64, Known>> = Mutex::default();
     drive.mount();
     for writer in 0..WRITERS {
-        std::fs::write(drive.mountpoint().join(format!("replace{writer}")), pattern(writer, 0, 10_000))
+        std::fs::write(drive.mountpoint().join(format!("replace{writer}")), bytes_at(writer, 0, 10_000))
             .expect("writes");
     }
     drive.umount();

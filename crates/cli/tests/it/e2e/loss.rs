@@ -1,6 +1,7 @@
 //! Nodes are taken away while reads and writes go on; nothing is lost, repair makes it whole, and then other nodes may go.
 
-use super::drive::{Drive, pattern};
+use super::drive::Drive;
+use crate::content::bytes_at;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,19 +14,19 @@ fn fill(folder: &Path) {
         let folder = folder.join(format!("d{}", number % 7));
         std::fs::create_dir_all(&folder).expect("makes a directory");
         let length = (number * number * 37 % 90_000) as usize;
-        std::fs::write(folder.join(format!("s{number}")), pattern(number, 0, length)).expect("writes");
+        std::fs::write(folder.join(format!("s{number}")), bytes_at(number, 0, length)).expect("writes");
     }
-    std::fs::write(folder.join("large"), pattern(9999, 0, LARGE_BYTES)).expect("writes");
+    std::fs::write(folder.join("large"), bytes_at(9999, 0, LARGE_BYTES)).expect("writes");
 }
 
 fn check(folder: &Path) {
     for number in 0..SMALL_FILES {
         let path = folder.join(format!("d{}/s{number}", number % 7));
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        assert!(bytes == pattern(number, 0, (number * number * 37 % 90_000) as usize), "{} differs", path.display());
+        assert!(bytes == bytes_at(number, 0, (number * number * 37 % 90_000) as usize), "{} differs", path.display());
     }
     let large = std::fs::read(folder.join("large")).expect("reads");
-    assert!(large == pattern(9999, 0, LARGE_BYTES), "the large file differs");
+    assert!(large == bytes_at(9999, 0, LARGE_BYTES), "the large file differs");
 }
 
 /// Writes, syncs and reads back until told to stop; any error or difference is a failure.
@@ -34,7 +35,7 @@ fn work(folder: &Path, stop: &AtomicBool, rounds: &AtomicU64) {
     let file = file.expect("opens");
     let mut offset = 0;
     while !stop.load(Ordering::Relaxed) {
-        let data = pattern(777, offset, 100_000);
+        let data = bytes_at(777, offset, 100_000);
         file.write_all_at(&data, offset).expect("writes go on");
         if offset % 300_000 == 0 {
             file.sync_all().expect("syncs go on");
@@ -42,7 +43,7 @@ fn work(folder: &Path, stop: &AtomicBool, rounds: &AtomicU64) {
         let mut back = vec![0; 100_000];
         let from = offset / 2;
         file.read_exact_at(&mut back, from).expect("reads go on");
-        assert!(back == pattern(777, from, 100_000), "bytes from {from} on differ");
+        assert!(back == bytes_at(777, from, 100_000), "bytes from {from} on differ");
         offset = (offset + 100_000) % 20_000_000;
         rounds.fetch_add(1, Ordering::Relaxed);
     }
@@ -158,6 +159,6 @@ fn with_too_few_nodes_reads_fail_in_time_and_heal_when_one_returns() {
         std::thread::sleep(std::time::Duration::from_millis(100));
         read = std::fs::read(drive.mountpoint().join("large"));
     }
-    assert!(read.expect("it heals") == pattern(9999, 0, LARGE_BYTES), "healed, and right");
+    assert!(read.expect("it heals") == bytes_at(9999, 0, LARGE_BYTES), "healed, and right");
     check(&drive.mountpoint());
 }
