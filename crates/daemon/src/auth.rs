@@ -199,6 +199,15 @@ pub(super) fn sign_answer(key: &Key, nonce: u128, answered: &Answered<'_>) -> bl
         .finalize()
 }
 
+/// The MAC of the addresses that an answer to the request with this nonce tells.
+pub(super) fn sign_addresses(key: &Key, nonce: u128, addresses: &str) -> blake3::Hash {
+    let mut hasher = blake3::Hasher::new_keyed(&key.0);
+    for part in [&b"weft addresses 1"[..], addresses.as_bytes()] {
+        hasher.update(&(part.len() as u64).to_le_bytes()).update(part);
+    }
+    hasher.update(&nonce.to_le_bytes()).finalize()
+}
+
 /// The nonces of late, so that none is accepted twice. They are forgotten with the daemon, so what was signed before it began is refused:
 /// it may have been answered by the one before.
 #[derive(Debug, Default)]

@@ -129,3 +129,10 @@ fn finding_33_a_restart_forgets_nonces_and_refuses_what_was_signed_before() {
     assert_eq!(check(&mut Nonces::default(), NOW_MS, 0), Ok(()));
     assert_eq!(check(&mut Nonces::default(), NOW_MS + 500, 500), Ok(()));
 }
+
+/// FORMAT.md has what is signed.
+#[test]
+fn addresses_are_signed_so() {
+    let signed = sign_addresses(&key(), 5, "10.0.0.2:7600,10.1.0.2:7600").to_hex();
+    assert_eq!(signed.as_str(), "d8a8d0eb8026781d97423b33dbb318e56ad26191fd9a2021c4fa0e81b85f0e86");
+}

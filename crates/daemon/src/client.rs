@@ -1,21 +1,22 @@
 //! A node that another process serves.
 
 use super::address::DaemonUrl;
-use super::auth::{Answered, Asked, Key, Proof, sign_answer};
-use super::connections::{ConnectionError, Connections, Parts};
+use super::auth::{Answered, Asked, Key, Proof, sign_addresses, sign_answer};
+use super::connections::{ConnectionError, Connections, Parts, Watch};
 use super::grant::Grant;
-use super::link::SignedRequest;
 use super::short_circuit::ShortCircuit;
+use super::signed_request::SignedRequest;
 use super::tls;
 use super::wire::{
-    BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody, DIGEST_HEADER, ERROR_HEADER, ErrorBody,
-    GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody,
-    StatBody, already_a_node, kind_of, range_header,
+    ADDRESSES_HEADER, ADDRESSES_PROOF_HEADER, BACKGROUND, CLASS_HEADER, COMBINATION_BYTES_MAX, CombinationBody,
+    DIGEST_HEADER, ERROR_HEADER, ErrorBody, GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody,
+    SHARD_BYTES_MAX, ShortCircuitBody, SpaceBody, StatBody, already_a_node, kind_of, range_header,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
 use hyper::header::{AUTHORIZATION, HOST, RANGE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,10 @@ pub struct DaemonNode {
     identity: Option<NodeIdentity>,
     key: Option<Key>,
     connections: Arc<Connections>,
+    /// What moves for the next request.
+    watch: Arc<Watch>,
+    /// The addresses that the daemon told last.
+    told: Arc<Told>,
     /// What `key` is for, where that is not everything.
     grant: Option<Arc<Grant>>,
     /// What is read past the daemon; none unless that was asked for.
@@ -60,6 +65,31 @@ pub struct DaemonNode {
     env: Env,
     /// One line in the log is enough.
     has_warned: Arc<AtomicBool>,
+}
+
+/// Under which addresses users reach a daemon, as it says it.
+#[derive(Default)]
+pub(super) struct Told {
+    /// As in its answers.
+    addresses: Mutex<String>,
+    is_new: AtomicBool,
+}
+
+impl Told {
+    pub(super) fn tell(&self, addresses: &str) {
+        let mut known = self.addresses.lock();
+        if *known != addresses {
+            addresses.clone_into(&mut known);
+            self.is_new.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What was told since this was asked last.
+    pub(super) fn take_new(&self) -> Option<String> {
+        // Nearly always there is nothing, which is told for less.
+        let is_new = self.is_new.load(Ordering::Relaxed) && self.is_new.swap(false, Ordering::Relaxed);
+        is_new.then(|| self.addresses.lock().clone())
+    }
 }
 
 /// What to ask.
@@ -142,6 +172,8 @@ impl DaemonNode {
             key,
             grant: None,
             connections: Arc::new(Connections::new(&url.authority, tls, &env.clock)),
+            watch: Arc::default(),
+            told: Arc::default(),
             short_circuit: None,
             capability: CAPABILITY,
             class: Class::Foreground,
@@ -193,6 +225,47 @@ impl DaemonNode {
         &self.url.authority
     }
 
+    /// The same daemon at another of its addresses: with connections of their own, and proof of the same kind.
+    pub(super) fn at(&self, authority: &str) -> Self {
+        let url = DaemonUrl { authority: authority.to_owned(), tls: self.url.tls.clone() };
+        Self { url, connections: Arc::new(self.connections.at(authority)), ..self.clone() }
+    }
+
+    /// The same, with `watch` on its next request.
+    pub(super) fn watched(&self, watch: &Arc<Watch>, class: Class) -> Self {
+        Self { watch: Arc::clone(watch), class, ..self.clone() }
+    }
+
+    pub(super) fn url(&self) -> &DaemonUrl {
+        &self.url
+    }
+
+    pub(super) fn connections(&self) -> &Connections {
+        &self.connections
+    }
+
+    pub(super) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    pub(super) fn env(&self) -> &Env {
+        &self.env
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Asks who is there, and believes only the node itself, whatever it says of its store.
+    pub(super) async fn prove(&self) -> Result<(), NodeError> {
+        let request = NodeRequest { of: self.identity, ..NodeRequest::new(Method::GET, "/identity") };
+        let (http, nonce) = self.http_request(&request, 0)?;
+        match self.connections.ask(http, TEXT_BYTES_MAX, &self.watch).await {
+            Ok((head, body)) => self.believe(&request, &head.headers, head.status, nonce, &body).map(drop),
+            Err(error) => Err(self.unanswered(&error)),
+        }
+    }
+
     fn error(&self, kind: NodeErrorKind, detail: impl Into<String>) -> NodeError {
         NodeError::new(kind, &self.name, detail)
     }
@@ -216,7 +289,7 @@ impl DaemonNode {
         loop {
             let (http, nonce) = self.http_request(&request, body_bytes)?;
             // An answer begins when the node has done its work, so there is no shorter deadline for its beginning.
-            match self.connections.ask(http, bytes_max).await {
+            match self.connections.ask(http, bytes_max, &self.watch).await {
                 Ok((head, body)) => return self.check(&request, &head.headers, head.status, nonce, body),
                 // What changes nothing may be asked again. Each time one idle connection less is there.
                 Err(ConnectionError::Idle(_)) if request.method == Method::GET => {}
@@ -318,24 +391,8 @@ impl DaemonNode {
         nonce: u128,
         body: Bytes,
     ) -> Result<Answer, NodeError> {
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let error = text(ERROR_HEADER).unwrap_or_default();
+        let error = self.believe(request, headers, status, nonce, &body)?;
         let detail = || serde_json::from_slice::<ErrorBody>(&body).map(|body| body.detail).ok();
-        if status == StatusCode::UNAUTHORIZED || status == StatusCode::TOO_MANY_REQUESTS {
-            let why = detail().unwrap_or_else(|| "it does not say why".to_owned());
-            let kind = if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Busy };
-            // Which node it is comes first: another one has another key.
-            self.check_node(request, text(NODE_HEADER))?;
-            return Err(self.error(kind, format!("{} refuses: {why}", self.address())));
-        }
-        self.check_node(request, text(NODE_HEADER))?;
-        if let Some(key) = &self.key {
-            let answered = Answered { status: status.as_u16(), error, body: blake3::hash(&body) };
-            let proof = text(PROOF_HEADER).and_then(|hex| blake3::Hash::from_hex(hex).ok());
-            if proof != Some(sign_answer(key, nonce, &answered)) {
-                return Err(self.not_a_node("its answer is not signed with the node's key"));
-            }
-        }
         if let Some(kind) = kind_of(error, status) {
             return Err(self.error(kind, detail().unwrap_or_else(|| format!("{} gives no reason", self.address()))));
         }
@@ -344,6 +401,41 @@ impl DaemonNode {
         }
         let why = detail().map_or_else(String::new, |why| format!(": {why}"));
         Err(self.error(NodeErrorKind::Io, format!("{} answers {status}{why}", self.address())))
+    }
+
+    /// Is it of the right node, and signed? The name of the error that it tells, or nothing.
+    fn believe<'h>(
+        &self,
+        request: &NodeRequest<'_>,
+        headers: &'h HeaderMap,
+        status: StatusCode,
+        nonce: u128,
+        body: &Bytes,
+    ) -> Result<&'h str, NodeError> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let hash = |name: &str| text(name).and_then(|hex| blake3::Hash::from_hex(hex).ok());
+        let error = text(ERROR_HEADER).unwrap_or_default();
+        // Which node it is comes first: another one has another key.
+        self.check_node(request, text(NODE_HEADER))?;
+        if status == StatusCode::UNAUTHORIZED || status == StatusCode::TOO_MANY_REQUESTS {
+            let why = serde_json::from_slice::<ErrorBody>(body).map(|body| body.detail).ok();
+            let why = why.unwrap_or_else(|| "it does not say why".to_owned());
+            let kind = if status == StatusCode::UNAUTHORIZED { NodeErrorKind::Denied } else { NodeErrorKind::Busy };
+            return Err(self.error(kind, format!("{} refuses: {why}", self.address())));
+        }
+        if let Some(key) = &self.key {
+            let answered = Answered { status: status.as_u16(), error, body: blake3::hash(body) };
+            if hash(PROOF_HEADER) != Some(sign_answer(key, nonce, &answered)) {
+                return Err(self.not_a_node("its answer is not signed with the node's key"));
+            }
+        }
+        if let Some(addresses) = text(ADDRESSES_HEADER) {
+            let is_signed = |key| hash(ADDRESSES_PROOF_HEADER) == Some(sign_addresses(key, nonce, addresses));
+            if self.key.as_ref().is_none_or(is_signed) {
+                self.told.tell(addresses);
+            }
+        }
+        Ok(error)
     }
 
     fn check_node(&self, request: &NodeRequest<'_>, node: Option<&str>) -> Result<(), NodeError> {

@@ -4,6 +4,7 @@
 //! would cost a small read two changes of threads, which is more than all else it costs. The runtime's own thread that watches sockets
 //! would cost two more, so a thread that waits for its sockets itself (`waiter.rs`) has connections that the runtime does not know.
 
+use super::progress::{Counted, Progress};
 use super::tls::carrier;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,27 +59,81 @@ pub(super) enum ConnectionError {
     TooLong,
 }
 
-/// The connections to one daemon. Those that no request uses are kept for a while.
+/// The connections to one address of a daemon. Those that no request uses are kept for a while.
 pub(super) struct Connections {
     /// Host and port.
     authority: String,
+    /// For whom a certificate by an authority must be: the host that the user was given, at whichever of its addresses the daemon is asked.
+    host: String,
     tls: Option<TlsConnector>,
     /// The one that was used last is last.
     idle: Mutex<Vec<(Connection, Instant)>>,
     is_local: AtomicBool,
+    /// Whom the last one led to, and from which address.
+    peer: Mutex<Option<(SocketAddr, IpAddr)>>,
+    /// What moves over all of them.
+    progress: Arc<Progress>,
     clock: Arc<dyn Clock>,
+}
+
+/// What moves for one request; none while it has no connection.
+#[derive(Default)]
+pub(super) struct Watch(Mutex<Option<Arc<Progress>>>);
+
+impl Watch {
+    pub(super) fn progress(&self) -> Option<Arc<Progress>> {
+        self.0.lock().clone()
+    }
+
+    fn see(&self, connection: &Connection) {
+        *self.0.lock() = Some(Arc::clone(&connection.progress));
+    }
 }
 
 impl Connections {
     pub(super) fn new(authority: &str, tls: Option<ClientConfig>, clock: &Arc<dyn Clock>) -> Self {
         let tls = tls.map(|config| TlsConnector::from(Arc::new(config)));
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Self::made(authority, host, tls, Arc::clone(clock))
+    }
+
+    fn made(authority: &str, host: String, tls: Option<TlsConnector>, clock: Arc<dyn Clock>) -> Self {
         Self {
             authority: authority.to_owned(),
+            host,
             tls,
             idle: Mutex::default(),
             is_local: AtomicBool::new(false),
-            clock: Arc::clone(clock),
+            peer: Mutex::default(),
+            progress: Arc::new(Progress::new(&clock)),
+            clock,
         }
+    }
+
+    /// Connections to the same daemon at another of its addresses.
+    pub(super) fn at(&self, authority: &str) -> Self {
+        Self::made(authority, self.host.clone(), self.tls.clone(), Arc::clone(&self.clock))
+    }
+
+    /// What moves over all of them.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// Whom the last one led to.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.peer.lock().map(|(peer, _)| peer)
+    }
+
+    /// From which address the last one went.
+    pub(super) fn local(&self) -> Option<IpAddr> {
+        self.peer.lock().map(|(_, local)| local)
+    }
+
+    /// Closes those that no request uses.
+    pub(super) fn clear(&self) {
+        let _closed = std::mem::take(&mut *self.idle.lock());
     }
 
     /// Did the last one have one address at both ends? Then, but for relays, both are on one machine.
@@ -85,14 +141,16 @@ impl Connections {
         self.is_local.load(Ordering::Relaxed)
     }
 
-    /// Sends a request, whose URI is a path, and receives the answer, of at most `bytes_max` bytes. Dropped in the middle, it
-    /// closes its connection.
+    /// Sends a request, whose URI is a path, and receives the answer, of at most `bytes_max` bytes; `watch` sees what moves. Dropped in
+    /// the middle, it closes its connection.
     pub(super) async fn ask(
         &self,
         mut request: Request<Parts>,
         bytes_max: u64,
+        watch: &Watch,
     ) -> Result<(response::Parts, Bytes), ConnectionError> {
         while let Some(mut connection) = self.take() {
+            watch.see(&connection);
             match connection.send(request).await {
                 Ok(answer) => return self.receive(connection, answer, bytes_max).await,
                 // The daemon had closed it.
@@ -101,6 +159,7 @@ impl Connections {
             }
         }
         let mut connection = self.connect().await?;
+        watch.see(&connection);
         match connection.send(request).await {
             Ok(answer) => self.receive(connection, answer, bytes_max).await,
             Err(NoAnswer::Unsent(_, error) | NoAnswer::Broken(error)) => Err(ConnectionError::Request(error)),
@@ -124,7 +183,9 @@ impl Connections {
     pub(super) async fn use_stream(&self, stream: tokio::io::DuplexStream) {
         let stream: Box<dyn Stream> = Box::new(stream);
         if let Ok((sender, driver)) = http1::handshake(TokioIo::new(stream)).await {
-            self.idle.lock().push((Connection { sender, driver: Some(driver), own: None }, self.clock.now()));
+            let progress = Arc::new(Progress::new(&self.clock));
+            let connection = Connection { sender, driver: Some(driver), own: None, progress };
+            self.idle.lock().push((connection, self.clock.now()));
         }
     }
 
@@ -136,6 +197,7 @@ impl Connections {
         plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
         let ends = plain.local_addr().and_then(|own| Ok((own.ip(), plain.peer_addr()?.ip())));
         self.is_local.store(ends.is_ok_and(|(own, peer)| own == peer), Ordering::Relaxed);
+        *self.peer.lock() = plain.peer_addr().ok().zip(plain.local_addr().ok().map(|own| own.ip()));
         let (plain, own): (Box<dyn Stream>, _) = match waiter::is_here() {
             true => {
                 let own = OwnStream::new(plain.into_std().map_err(ConnectionError::Connect)?);
@@ -144,18 +206,18 @@ impl Connections {
             }
             false => (Box::new(plain), None),
         };
+        let progress = Arc::new(Progress::new(&self.clock));
+        let plain: Box<dyn Stream> = Box::new(Counted::new(plain, [Arc::clone(&progress), Arc::clone(&self.progress)]));
         let stream = match &self.tls {
             None => plain,
             Some(tls) => {
-                let host = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(host, _)| host);
-                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-                let name = ServerName::try_from(host).map_err(|error| io::Error::other(error.to_string()));
+                let name = ServerName::try_from(self.host.clone()).map_err(|error| io::Error::other(error.to_string()));
                 let name = name.map_err(ConnectionError::Connect)?;
                 Box::new(tls.connect(name, carrier(plain)).await.map_err(ConnectionError::Connect)?)
             }
         };
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await.map_err(ConnectionError::Request)?;
-        Ok(Connection { sender, driver: Some(driver), own })
+        Ok(Connection { sender, driver: Some(driver), own, progress })
     }
 
     async fn receive(
@@ -204,6 +266,8 @@ struct Connection {
     driver: Option<http1::Connection<TokioIo<Box<dyn Stream>>, Parts>>,
     /// None: the runtime watches its socket.
     own: Option<Arc<OwnSocket>>,
+    /// What moves over it.
+    progress: Arc<Progress>,
 }
 
 enum NoAnswer {

@@ -18,8 +18,8 @@ use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{Node, NodeIdentity};
 use weft_nodes::{Kinds, NodeUrl};
 
-#[path = "link_tests.rs"]
-mod link_tests;
+#[path = "chain_tests.rs"]
+mod chain_tests;
 
 pub(super) const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
@@ -524,7 +524,7 @@ async fn serve_member(key: Option<Key>, cluster: Option<Key>, join: &[&Served]) 
     let address = listener.local_addr().unwrap();
     let own = DaemonUrl { authority: address.to_string(), tls: None };
     let join = join.iter().map(|member| member.url()).collect();
-    let settings = GossipSettings { key: cluster, own, join, domain: "rack1".to_owned() };
+    let settings = GossipSettings { key: cluster, own, further: Vec::new(), join, domain: "rack1".to_owned() };
     let daemon =
         Daemon::open(kinds(), NodeUrl::folder(folder.path()), key, &Env::system()).unwrap().with_gossip(settings);
     let (stop, stopped) = oneshot::channel();

@@ -6,26 +6,31 @@
 //! certificate that metadata has, that it is the node. So a wrong list costs a retry, and nothing else.
 
 use super::address::DaemonUrl;
+use super::addresses::Addresses;
 use super::auth::Key;
 use super::client::{CAPABILITY, DaemonNode, members};
+use super::link_set::{Errand, LinkSet};
+use super::links::{READ_PATIENCE, WRITE_PATIENCE, pieces};
+use super::loads::Loads;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use parking_lot::{Mutex, RwLock};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
-use weft_cluster::gossip::{Facts, Heard};
 use weft_env::Env;
-use weft_format::ShardKey;
+use weft_format::{NodeId, ShardKey};
 use weft_nodes::combine::Combination;
 use weft_nodes::error::{NodeError, NodeErrorKind};
-use weft_nodes::node::{Capability, Link, Node, NodeIdentity, Page, ShardStat, Space};
+use weft_nodes::node::{Capability, Link, LinkReport, Node, NodeIdentity, Page, SHARD_BYTES_MAX, ShardStat, Space};
+use weft_nodes::rate::Class;
 
 /// Members asked at once: the latest that several say is better than what one says.
 const ASKED_MAX: usize = 3;
@@ -36,45 +41,10 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How long they may take.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Where daemons said they are, the latest of each.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Addresses(BTreeMap<String, Address>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Address {
-    authority: String,
-    started_ms: u64,
-}
-
-impl Addresses {
-    /// From the file's text; `None`: it is none. What names no daemon is left out.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut addresses: Self = serde_json::from_slice(bytes).ok()?;
-        let is_one = |authority: &str| DaemonUrl::parse("weft", authority).is_ok_and(|url| url.authority == authority);
-        addresses.0.retain(|_, address| is_one(&address.authority));
-        Some(addresses)
-    }
-
-    pub(super) fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec_pretty(self).unwrap_or_default()
-    }
-
-    /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number.
-    fn merge(&mut self, volume: &str, wanted: &BTreeSet<String>, told: Vec<Heard>) -> bool {
-        let mut is_new = false;
-        let is_wanted = |facts: &Facts| facts.volume == volume && wanted.contains(&facts.node);
-        for facts in told.into_iter().map(|heard| heard.facts).filter(is_wanted) {
-            let Ok(DaemonUrl { authority, .. }) = facts.address.parse() else { continue };
-            let address = Address { authority, started_ms: facts.started_ms };
-            let known = self.0.get(&facts.node);
-            if known.is_none_or(|known| known.started_ms < address.started_ms) {
-                self.0.insert(facts.node, address);
-                is_new = true;
-            }
-        }
-        is_new
-    }
-}
+/// How the links of a node are is looked at this often at most, ...
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// ... and written to the file if one has come or gone, or after this: the next process begins with it, and `weft node list` shows it.
+const SAVE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Where a volume's daemons are now, kept in a file.
 pub struct AddressBook {
@@ -83,6 +53,10 @@ pub struct AddressBook {
     members: Mutex<Vec<Member>>,
     known: Mutex<Addresses>,
     asked: tokio::sync::Mutex<Option<Instant>>,
+    /// When the links of each node were last looked at.
+    looked: Mutex<BTreeMap<NodeId, Instant>>,
+    saved: Mutex<Option<Instant>>,
+    loads: Arc<Loads>,
     short_circuit: bool,
     env: Env,
 }
@@ -115,6 +89,9 @@ impl AddressBook {
             members: Mutex::default(),
             known,
             asked: Default::default(),
+            looked: Mutex::default(),
+            saved: Mutex::default(),
+            loads: Arc::default(),
             short_circuit: false,
             env: env.clone(),
         }
@@ -132,10 +109,33 @@ impl AddressBook {
         key: Option<Key>,
     ) -> Result<Arc<dyn Node>, NodeError> {
         let member = Member { url: url.clone(), identity, key, short_circuit: self.short_circuit };
-        let node = member.node_at(url, name, &self.env)?;
+        let links = self.links_at(&member, url, name)?;
         self.members.lock().push(member.clone());
-        let (name, node) = (name.to_owned(), Arc::new(RwLock::new((url.clone(), node))));
-        Ok(Arc::new(Follow { name, member, node, is_background: false, book: self.clone() }))
+        let (name, at) = (name.to_owned(), Arc::new(RwLock::new((url.clone(), links))));
+        Ok(Arc::new(LinkedNode { name, at, class: Class::Foreground, follow: Some((member, self.clone())) }))
+    }
+
+    /// The daemon at `url`, with the links that it was known to have.
+    fn links_at(&self, member: &Member, url: &DaemonUrl, name: &str) -> Result<Arc<LinkSet>, NodeError> {
+        let node = DaemonNode::open(url, name, member.identity, member.key.clone(), &self.env)?;
+        let node = if member.short_circuit { node.with_short_circuit() } else { node };
+        Ok(LinkSet::new(node, &self.known.lock().links(&member.identity.node.to_string()), &self.loads))
+    }
+
+    /// Keeps how the links of a member are, unless that was done just now.
+    fn keep(&self, member: &Member, url: &DaemonUrl, links: &LinkSet) {
+        let (now, node) = (self.env.clock.now(), member.identity.node);
+        let looked = self.looked.lock().get(&node).copied();
+        if links.is_one() || looked.is_some_and(|looked| now < looked + LOOK_AGAIN) {
+            return;
+        }
+        self.looked.lock().insert(node, now);
+        let is_new = self.known.lock().keep(&node.to_string(), &url.authority, &links.reports());
+        let saved = *self.saved.lock();
+        if is_new || saved.is_none_or(|saved| saved + SAVE_AGAIN <= now) {
+            *self.saved.lock() = Some(now);
+            self.save();
+        }
     }
 
     /// Where it was last, as far as is known.
@@ -198,56 +198,79 @@ impl AddressBook {
     }
 }
 
-impl Member {
-    fn node_at(&self, url: &DaemonUrl, name: &str, env: &Env) -> Result<Arc<DaemonNode>, NodeError> {
-        let node = DaemonNode::open(url, name, self.identity, self.key.clone(), env)?;
-        Ok(Arc::new(if self.short_circuit { node.with_short_circuit() } else { node }))
-    }
-}
-
-/// A daemon's node, wherever it is.
+/// A daemon's node, over all its links and wherever it is.
 #[derive(Clone)]
-struct Follow {
+pub struct LinkedNode {
     name: String,
-    member: Member,
     /// Where it is, shared by those who wait and those who do not.
-    node: Arc<RwLock<(DaemonUrl, Arc<DaemonNode>)>>,
-    is_background: bool,
-    book: Arc<AddressBook>,
+    at: Arc<RwLock<(DaemonUrl, Arc<LinkSet>)>>,
+    class: Class,
+    /// By what it is found when it has moved; none: it is not.
+    follow: Option<(Member, Arc<AddressBook>)>,
 }
 
-impl Follow {
-    fn of_class(&self, node: Arc<DaemonNode>) -> Arc<dyn Node> {
-        let background = if self.is_background { node.in_background() } else { None };
-        background.unwrap_or(node)
+impl LinkedNode {
+    /// The daemon that `node` asks, and that is reached at the addresses `further`, too; it is not followed.
+    #[must_use]
+    pub fn new(node: DaemonNode, further: &[String]) -> Self {
+        let (name, url) = (node.name().to_owned(), node.url().clone());
+        let links = LinkSet::with_further(node, further);
+        Self { name, at: Arc::new(RwLock::new((url, links))), class: Class::Foreground, follow: None }
+    }
+
+    /// Asks what only members of an object store are asked.
+    ///
+    /// # Errors
+    /// It does not answer, is none, or refuses.
+    pub async fn ask_objects(&self, question: Bytes) -> Result<Bytes, NodeError> {
+        self.call(0, READ_PATIENCE, |node| {
+            let question = question.clone();
+            async move { node.ask_objects(question).await }
+        })
+        .await
+    }
+
+    fn links_now(&self) -> Arc<LinkSet> {
+        Arc::clone(&self.at.read().1)
     }
 
     /// Makes the call, and if nobody or somebody else is there, again where the node was heard of last: first by the list at
     /// hand, then by what others say now.
-    async fn call<T, F>(&self, call: impl Fn(Arc<dyn Node>) -> F + Send + Sync) -> Result<T, NodeError>
+    async fn call<T, F>(
+        &self,
+        bytes: u64,
+        patience: Duration,
+        call: impl Fn(Arc<DaemonNode>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let (url, node) = self.node.read().clone();
-        let error = match call(self.of_class(node)).await {
+        let errand = Errand { class: self.class, bytes, patience };
+        let (url, links) = self.at.read().clone();
+        let answered = links.call(errand, &call).await;
+        let Some((member, book)) = &self.follow else { return answered };
+        let error = match answered {
             Err(error) if is_not_there(&error) => error,
-            answered => return answered,
+            answered => {
+                book.keep(member, &url, &links);
+                return answered;
+            }
         };
         let mut tried = vec![url.authority];
         for is_asked in [false, true] {
             if is_asked {
-                self.book.ask(&self.member).await;
+                book.ask(member).await;
             }
-            for url in [self.book.last(&self.member), self.member.url.clone()] {
+            for url in [book.last(member), member.url.clone()] {
                 if tried.contains(&url.authority) {
                     continue;
                 }
                 tried.push(url.authority.clone());
-                let node = self.member.node_at(&url, &self.name, &self.book.env)?;
-                let answered = call(self.of_class(node.clone())).await;
+                let links = book.links_at(member, &url, &self.name)?;
+                let answered = links.call(errand, &call).await;
                 if answered.as_ref().err().is_none_or(|error| !is_not_there(error)) {
                     tracing::info!(node = self.name, "is at {url} now");
-                    *self.node.write() = (url, node);
+                    *self.at.write() = (url, links);
                     return answered;
                 }
             }
@@ -260,61 +283,85 @@ fn is_not_there(error: &NodeError) -> bool {
     matches!(error.kind, NodeErrorKind::Unavailable | NodeErrorKind::WrongNode)
 }
 
+/// What may take as long as a walk through the whole node is made over another link only if its own one is silent.
+const NO_HEDGE: Duration = Duration::MAX;
+
 #[async_trait]
-impl Node for Follow {
+impl Node for LinkedNode {
     fn capability(&self) -> &Capability {
         &CAPABILITY
     }
 
     fn in_background(&self) -> Option<Arc<dyn Node>> {
-        Some(Arc::new(Self { is_background: true, ..self.clone() }))
+        Some(Arc::new(Self { class: Class::Background, ..self.clone() }))
+    }
+
+    async fn links(&self) -> Vec<LinkReport> {
+        self.links_now().probed().await
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        self.call(|node| async move { node.put(key, parts).await }).await
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.call(bytes, WRITE_PATIENCE, |node| async move { node.put(key, parts).await }).await
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        let (start, end) = (range.start, range.end);
-        self.call(|node| async move { node.get(key, start..end).await }).await
+        let get = |range: Range<u64>| async move {
+            let bytes = range.end.saturating_sub(range.start).min(SHARD_BYTES_MAX);
+            self.call(bytes, READ_PATIENCE, |node| {
+                let range = range.clone();
+                async move { node.get(key, range).await }
+            })
+            .await
+        };
+        let pieces = pieces(&range, self.links_now().up_count());
+        if pieces.len() == 1 {
+            return get(range).await;
+        }
+        // Where the shard ends early the pieces after its end are empty.
+        let bytes = try_join_all(pieces.into_iter().map(get)).await?;
+        Ok(bytes.concat().into())
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
-        self.call(|node| async move { node.combine(key, combination).await }).await
+        self.call(0, NO_HEDGE, |node| async move { node.combine(key, combination).await }).await
     }
 
     fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
-        let node = self.node.read().1.clone();
-        self.of_class(node).link(key, combination, onward, timeout)
+        self.links_now().best().of_class(self.class).link(key, combination, onward, timeout)
     }
 
     async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
-        // It was made for where the node was then.
-        let node = self.node.read().1.clone();
-        node.pull(link).await
+        // Its signature is good for one time, and it was made for where the node was then.
+        self.links_now().best().of_class(self.class).pull(link).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.call(|node| async move { node.stat(key).await }).await
+        self.call(0, READ_PATIENCE, |node| async move { node.stat(key).await }).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.call(|node| async move { node.list(after, limit).await }).await
+        self.call(0, NO_HEDGE, |node| async move { node.list(after, limit).await }).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.call(|node| async move { node.remove(key).await }).await
+        let asked = AtomicU32::new(0);
+        let removed = self.call(0, WRITE_PATIENCE, |node| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async move { node.remove(key).await }
+        });
+        match removed.await {
+            // An earlier attempt of this call has removed it, and its answer was lost.
+            Err(error) if error.kind == NodeErrorKind::NotFound && asked.load(Ordering::Relaxed) > 1 => Ok(()),
+            removed => removed,
+        }
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.call(|node| async move { node.space().await }).await
+        self.call(0, NO_HEDGE, |node| async move { node.space().await }).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.call(|node| async move { node.identity().await }).await
+        self.call(0, READ_PATIENCE, |node| async move { node.identity().await }).await
     }
 }
-
-#[cfg(test)]
-#[path = "follow_tests.rs"]
-mod tests;

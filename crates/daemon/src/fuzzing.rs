@@ -2,12 +2,12 @@
 //! earnest, over streams in memory.
 
 use crate::address::DaemonUrl;
+use crate::addresses::Addresses;
 use crate::auth::{Asked, Key, Proof};
 use crate::client::DaemonNode;
-use crate::follow::Addresses;
 use crate::gossip::GossipSettings;
-use crate::link::SignedRequest;
 use crate::server::Daemon;
+use crate::signed_request::SignedRequest;
 use crate::tls::Fingerprint;
 use crate::wire::CombinationBody;
 use async_trait::async_trait;
@@ -98,7 +98,8 @@ pub fn answers_to(bytes: &[u8]) -> Vec<u8> {
         let env = Env::seeded(1);
         let daemon = Daemon::open(kinds, place, None, &env).expect("it is there").with_short_circuit();
         let own = DaemonUrl { authority: NOWHERE.to_string(), tls: None };
-        let daemon = daemon.with_gossip(GossipSettings { key: None, own, join: Vec::new(), domain: "d".to_owned() });
+        let (further, join, domain) = (vec!["127.0.0.2:1".to_owned()], Vec::new(), "d".to_owned());
+        let daemon = daemon.with_gossip(GossipSettings { key: None, own, further, join, domain });
         let (mut user, served) = duplex(STREAM_BYTES);
         let asking = async move {
             // The daemon may refuse before it has read everything.
@@ -344,6 +345,8 @@ pub fn addresses(bytes: &[u8]) {
 #[must_use]
 pub fn addresses_seeds() -> Vec<Vec<u8>> {
     let text = r#"{"00000000000000000000000000000002":{"authority":"10.0.0.1:7600","started_ms":5},
-        "00000000000000000000000000000003":{"authority":"[::1]:7601","started_ms":6}}"#;
+        "00000000000000000000000000000003":{"authority":"[::1]:7601","started_ms":6,"links":[
+        {"authority":"[::1]:7601","is_up":true,"since_ms":1,"bytes_per_second":5,"latency_us":6},
+        {"authority":"10.0.0.2:7601","is_up":false,"since_ms":2}]}}"#;
     vec![text.as_bytes().to_vec()]
 }

@@ -6,6 +6,7 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::members;
+use super::link_set::Errand;
 use super::peer_pool::PeerPool;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio::task::JoinSet;
 use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard};
 use weft_env::Env;
 use weft_nodes::node::{Node, NodeIdentity};
+use weft_nodes::rate::Class;
 
 /// A packet that takes longer is lost: whoever waits for its answer has given up by then.
 const PACKET_DEADLINE: Duration = Duration::from_secs(1);
@@ -29,6 +31,8 @@ pub struct GossipSettings {
     pub key: Option<Key>,
     /// Where others reach this daemon.
     pub own: DaemonUrl,
+    /// Host and port of its further links: other addresses under which it is reached.
+    pub further: Vec<String>,
     /// Well-known members, to be asked for the others.
     pub join: Vec<DaemonUrl>,
     /// What fails together with this daemon, as its owner says.
@@ -46,6 +50,8 @@ pub(super) struct Served {
 /// A daemon's part in the cluster.
 pub(super) struct Gossiper {
     settings: GossipSettings,
+    /// All its addresses, as its answers tell them; none if there is one.
+    addresses: Option<String>,
     state: Mutex<Gossip>,
     /// Something is to be sent.
     wake: Notify,
@@ -61,11 +67,15 @@ impl Gossiper {
             address: settings.own.to_string(),
             started_ms: env.clock.unix_ms(),
             domain: settings.domain.clone(),
+            further: settings.further.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ..Facts::default()
         };
+        let all = std::iter::once(&settings.own.authority).chain(&settings.further);
+        let all = all.map(String::as_str).collect::<Vec<_>>().join(",");
         Self {
             peers: PeerPool::new(settings.key.clone(), env),
+            addresses: (!settings.further.is_empty()).then_some(all),
             settings,
             state: Mutex::new(Gossip::new(facts, env.rng.next_u64(), 0)),
             wake: Notify::new(),
@@ -77,6 +87,11 @@ impl Gossiper {
 
     pub(super) fn key(&self) -> Option<&Key> {
         self.settings.key.as_ref()
+    }
+
+    /// Under which addresses this daemon is reached, if there are several: `host:port,...`.
+    pub(super) fn addresses(&self) -> Option<&str> {
+        self.addresses.as_deref()
     }
 
     pub(super) fn hear(&self, packet: &[u8]) -> Result<(), GossipError> {
@@ -176,7 +191,12 @@ impl Gossiper {
             };
             let clock = self.env.clock.clone();
             tokio::spawn(async move {
-                let told = clock.timeout(PACKET_DEADLINE, peer.tell(packet)).await;
+                let errand = Errand { class: Class::Foreground, bytes: 0, patience: PACKET_DEADLINE };
+                let told = peer.call(errand, |node| {
+                    let packet = packet.clone();
+                    async move { node.tell(packet).await }
+                });
+                let told = clock.timeout(PACKET_DEADLINE, told).await;
                 if let Ok(Err(error)) = told {
                     tracing::debug!("a packet of gossip was lost: {error}");
                 }

@@ -10,7 +10,7 @@
 //! daemon told to end finishes what is under way.
 //!
 //! Helpers of a repair pass sums on to each other, each asked by the one before it with a request that the user of them all
-//! has signed beforehand (`link.rs`).
+//! has signed beforehand (`signed_request.rs`).
 //!
 //! Who is on the same machine need not have bytes sent: where both sides ask for it, the daemon of a folder hands over open files of shards
 //! (`short_circuit.rs`), which it then reads by itself.
@@ -27,6 +27,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod address;
+mod addresses;
 mod auth;
 mod client;
 mod connections;
@@ -39,12 +40,17 @@ mod grant;
 mod kind;
 mod linger;
 mod link;
+mod link_set;
+mod links;
+mod loads;
 mod metrics;
 mod objects;
 mod outgoing;
 mod peer_pool;
+mod progress;
 mod server;
 mod short_circuit;
+mod signed_request;
 mod tls;
 mod wire;
 mod write_timeout;
@@ -52,10 +58,11 @@ mod write_timeout;
 pub use address::{DAEMON_PORT, DaemonUrl};
 pub use auth::{Key, ParseKeyError};
 pub use client::{DaemonNode, members, members_granted};
-pub use follow::AddressBook;
+pub use follow::{AddressBook, LinkedNode};
 pub use gossip::GossipSettings;
 pub use grant::{Grant, ParseGrantError};
 pub use kind::Daemons;
+pub use links::LINKS_MAX;
 pub use objects::ObjectHost;
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};

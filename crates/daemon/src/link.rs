@@ -1,80 +1,274 @@
-//! Sums of combinations, passed from node to node: a chain.
-//!
-//! What a repair needs is a sum over its helpers. Asked in a chain, the last helper sends its combination to the one before it,
-//! which adds its own, and so on (Li et al., Repair pipelining for erasure-coded storage, USENIX ATC 2017): to whoever repairs come
-//! as many bytes as were lost, instead of `k` times as many. Requests for further pieces follow at once, so all links are busy
-//! together.
-//!
-//! ```text
-//! user -- combine + link 1 --> helper -- combine + link 2 --> helper -- combine --> helper
-//!      <--- a + b + c ---------       <--- b + c ----------        <--- c --------
-//! ```
-//!
-//! A link is the next helper's whole request, signed by the user, who has the keys of all nodes; a helper has only its own, and can
-//! neither change the request nor make it twice. What comes back is checked by the user alone, against a digest from elsewhere.
+//! One link of a daemon: the connections to one of its addresses, and what is known of it. `link_set.rs` has several.
 
-use super::address::DaemonUrl;
-use super::auth::Proof;
-use super::tls::Trust;
-use super::wire::OnwardBody;
-use bytes::Bytes;
-use std::time::Duration;
-use weft_format::{NodeIdentity, ShardKey};
+use super::client::DaemonNode;
+use super::connections::Watch;
+use super::links::{
+    Candidate, Measures, PROBE_DEADLINE, PROBE_WISHED, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, Standing, probe_again,
+};
+use super::loads::{Load, Loads};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_nodes::error::NodeError;
+use weft_nodes::node::{LinkReport, LinkState};
 use weft_nodes::rate::Class;
 
-/// A combination that a node is asked for by another, on behalf of the user of both.
-#[derive(Clone, Debug)]
-pub(super) struct SignedRequest {
-    pub(super) url: DaemonUrl,
-    pub(super) node: NodeIdentity,
-    pub(super) shard: ShardKey,
-    pub(super) class: Class,
-    /// None: the node has no key.
-    pub(super) proof: Option<Proof>,
-    pub(super) body: Bytes,
-    pub(super) answer_bytes: u64,
-    /// How long the answer may take.
-    pub(super) timeout: Duration,
+/// See the module's head.
+pub(super) struct Link {
+    node: DaemonNode,
+    loads: Arc<Loads>,
+    /// What is under way to its host.
+    remote: Arc<Load>,
+    /// The same for each class, where nobody looks how a request is going.
+    of_class: [Arc<DaemonNode>; 2],
+    state: Mutex<State>,
 }
 
-impl SignedRequest {
-    /// Can it be made from another machine? An authority in a file of this one is not known there.
-    pub(super) fn leads(url: &DaemonUrl) -> bool {
-        !matches!(url.tls, Some(Trust::Authority(_)))
+struct State {
+    standing: Standing,
+    measures: Measures,
+    /// As users see it, and since when.
+    shown: LinkState,
+    since_ms: u64,
+    why: Option<String>,
+    in_flight: u32,
+    /// When the present sample of its speed began, and how many bytes had moved then.
+    sample: (Instant, u64),
+    /// A probe is under way since then.
+    probe_began: Option<Instant>,
+    probe_ended: Option<Instant>,
+    /// Probes in vain, one after the other.
+    failures: u32,
+    /// When it was last up after it was not.
+    up_since: Instant,
+}
+
+impl Link {
+    /// What an earlier process knew of it stands until it is known better.
+    pub(super) fn new(
+        node: DaemonNode,
+        standing: Standing,
+        kept: Option<&LinkReport>,
+        loads: &Arc<Loads>,
+    ) -> Arc<Self> {
+        let (now, now_ms) = (node.env().clock.now(), node.env().clock.unix_ms());
+        let measures = kept.map_or_else(Measures::default, |kept| {
+            Measures::remembered(kept.latency_us.map(Duration::from_micros), kept.bytes_per_second, now)
+        });
+        let state = State {
+            standing,
+            measures,
+            shown: kept
+                .map_or(if standing == Standing::Up { LinkState::Up } else { LinkState::Down }, |kept| kept.state),
+            since_ms: kept.map_or(now_ms, |kept| kept.since_ms),
+            why: None,
+            in_flight: 0,
+            sample: (now, 0),
+            probe_began: None,
+            probe_ended: None,
+            failures: 0,
+            up_since: now,
+        };
+        let of_class =
+            [Class::Foreground, Class::Background].map(|class| Arc::new(node.watched(&Arc::default(), class)));
+        let host = node.address().rsplit_once(':').map_or("", |(host, _)| host);
+        let (loads, remote) = (Arc::clone(loads), loads.of(host));
+        Arc::new(Self { node, loads, remote, of_class, state: Mutex::new(state) })
     }
 
-    /// As it stands in the request of the node before; its body follows that.
-    pub(super) fn head(&self) -> OnwardBody {
-        OnwardBody {
-            url: self.url.to_string(),
-            volume: self.node.volume.to_string(),
-            node: self.node.node.to_string(),
-            shard: self.shard.to_string(),
-            in_background: self.class == Class::Background,
-            proof: self.proof.map(|proof| proof.encode()),
-            timeout_ms: self.timeout.as_millis() as u64,
-            body_bytes: self.body.len() as u64,
+    /// Host and port.
+    pub(super) fn address(&self) -> &str {
+        self.node.address()
+    }
+
+    /// The daemon by this link alone, for requests that `watch` looks at.
+    pub(super) fn watched(&self, watch: &Arc<Watch>, class: Class) -> Arc<DaemonNode> {
+        Arc::new(self.node.watched(watch, class))
+    }
+
+    pub(super) fn node(&self) -> &DaemonNode {
+        &self.node
+    }
+
+    /// The daemon by this link alone.
+    pub(super) fn of_class(&self, class: Class) -> Arc<DaemonNode> {
+        Arc::clone(&self.of_class[class as usize])
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.node.env().clock.now()
+    }
+
+    /// What is under way from the own address that leads there.
+    fn local(&self) -> Option<Arc<Load>> {
+        Some(self.loads.of(&self.node.connections().local()?.to_string()))
+    }
+
+    /// When bytes last came over it.
+    pub(super) fn received(&self) -> Option<Instant> {
+        self.node.connections().progress().received()
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        self.state.lock().standing
+    }
+
+    /// When the probe began that is under way. One whose runtime has ended never ends.
+    pub(super) fn probe_began(&self, now: Instant) -> Option<Instant> {
+        self.state.lock().probe_began.filter(|began| now.saturating_duration_since(*began) < 2 * PROBE_DEADLINE)
+    }
+
+    pub(super) fn doubt(&self) {
+        let mut state = self.state.lock();
+        if state.standing == Standing::Up {
+            state.standing = Standing::Doubted;
         }
     }
 
-    /// The inverse of [`Self::head`]; `None`: it is none.
-    pub(super) fn of(head: OnwardBody, body: Bytes, answer_bytes: u64) -> Option<Self> {
-        let url: DaemonUrl = head.url.parse().ok()?;
-        let node = NodeIdentity { volume: head.volume.parse().ok()?, node: head.node.parse().ok()? };
-        let proof = match &head.proof {
-            Some(proof) => Some(Proof::decode(proof)?),
-            None => None,
+    /// Asks who is there, and takes in what that says of the link.
+    pub(super) async fn prove(&self) {
+        let began = self.now();
+        self.state.lock().probe_began = Some(began);
+        let is_new = self.standing() != Standing::Up;
+        let asked = async {
+            if is_new {
+                // It makes a connection first, which takes longer than a request.
+                self.node.prove().await?;
+            }
+            let asked_at = self.now();
+            self.node.prove().await?;
+            Ok(self.node.env().clock.elapsed(asked_at))
         };
-        let is_whole = body.len() as u64 == head.body_bytes && Self::leads(&url);
-        is_whole.then_some(Self {
-            url,
-            node,
-            shard: head.shard.parse().ok()?,
-            class: if head.in_background { Class::Background } else { Class::Foreground },
-            proof,
-            body,
-            answer_bytes,
-            timeout: Duration::from_millis(head.timeout_ms),
-        })
+        let proved = self.node.env().clock.timeout(PROBE_DEADLINE, asked).await;
+        let (now, now_ms) = (self.now(), self.node.env().clock.unix_ms());
+        let was_heard = self.received().is_some_and(|received| received >= began);
+        let mut state = self.state.lock();
+        (state.probe_began, state.probe_ended) = (None, Some(now));
+        let took = if let Ok(Ok(took)) = &proved { *took } else { now.saturating_duration_since(began) };
+        let why = match proved {
+            Ok(Ok(_)) => None,
+            // It is full of other bytes.
+            Err(_) if was_heard && state.standing != Standing::New => None,
+            Ok(Err(NodeError { detail, .. })) => Some(detail),
+            Err(_) => Some(format!("no answer within {} s", PROBE_DEADLINE.as_secs())),
+        };
+        let shown = match &why {
+            None => {
+                state.measures.answered(took);
+                if state.standing != Standing::Up {
+                    state.up_since = now;
+                }
+                (state.standing, state.failures) = (Standing::Up, 0);
+                LinkState::Up
+            }
+            Some(_) => {
+                (state.standing, state.failures) = (Standing::Down, state.failures.saturating_add(1));
+                self.node.connections().clear();
+                LinkState::Down
+            }
+        };
+        state.why = why;
+        if state.shown != shown {
+            (state.shown, state.since_ms) = (shown, now_ms);
+            match &state.why {
+                None => tracing::info!(node = self.node.name(), "its link {} is up", self.node.address()),
+                Some(why) => {
+                    tracing::warn!(node = self.node.name(), "its link {} is down: {why}", self.node.address());
+                }
+            }
+        }
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, bytes: u64) -> Under {
+        let (now, moved) = (self.now(), self.node.connections().progress().bytes());
+        let mut state = self.state.lock();
+        if state.in_flight == 0 {
+            state.sample = (now, moved);
+        }
+        state.in_flight += 1;
+        drop(state);
+        let loads = [Some(Arc::clone(&self.remote)), self.local()];
+        loads.iter().flatten().for_each(|load| load.add(bytes));
+        Under { link: Arc::clone(self), bytes, loads }
+    }
+
+    /// Is it to be probed without anybody's wish?
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        let again = state.probe_ended.map(|ended| ended + probe_again(state.failures.saturating_sub(1)));
+        state.standing != Standing::Up && again.is_none_or(|again| again <= now)
+    }
+
+    /// May a request wish that it is probed? One that is down was not probed just now.
+    pub(super) fn may_be_probed(&self, now: Instant) -> bool {
+        let state = self.state.lock();
+        let ended = state.probe_ended.filter(|_| state.standing == Standing::Down);
+        ended.is_none_or(|ended| ended + PROBE_WISHED <= now)
+    }
+
+    /// Has its next probe begun? False: one is under way.
+    pub(super) fn begin_probe(&self, now: Instant) -> bool {
+        if self.probe_began(now).is_some() {
+            return false;
+        }
+        self.state.lock().probe_began = Some(now);
+        true
+    }
+
+    /// For a choice among links of which the fastest has carried `best`, by a request that was made over this one at `tried`.
+    pub(super) fn candidate(&self, now: Instant, best: Option<u64>, tried: Option<Instant>) -> Candidate {
+        let in_flight_bytes = self.remote.bytes() + self.local().map_or(0, |local| local.bytes());
+        let state = self.state.lock();
+        let expected = state.measures.expected_bytes_per_second(now);
+        Candidate {
+            is_usable: state.standing == Standing::Up && tried.is_none_or(|tried| tried < state.up_since),
+            in_flight_bytes,
+            bytes_per_second: expected.min(best),
+            latency: state.measures.latency().unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn measures(&self) -> Measures {
+        self.state.lock().measures
+    }
+
+    /// A request for much stands still: the next ones go elsewhere first.
+    pub(super) fn stands_still(&self, for_time: Duration) {
+        let now = self.now();
+        self.state.lock().measures.moved(0, for_time, now);
+    }
+
+    pub(super) fn report(&self) -> LinkReport {
+        let state = self.state.lock();
+        LinkReport {
+            address: self.node.address().to_owned(),
+            state: state.shown,
+            since_ms: state.since_ms,
+            bytes_per_second: state.measures.bytes_per_second(),
+            latency_us: state.measures.latency().map(|latency| latency.as_micros() as u64),
+            why: state.why.clone(),
+        }
+    }
+}
+
+/// A request under way over a link, until it is dropped.
+pub(super) struct Under {
+    link: Arc<Link>,
+    bytes: u64,
+    loads: [Option<Arc<Load>>; 2],
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        self.loads.iter().flatten().for_each(|load| load.take(self.bytes));
+        let (now, moved) = (self.link.now(), self.link.node.connections().progress().bytes());
+        let mut state = self.link.state.lock();
+        state.in_flight -= 1;
+        let (began, moved_before) = state.sample;
+        let (bytes, took) = (moved - moved_before, now.saturating_duration_since(began));
+        if bytes >= SAMPLE_BYTES_MIN && (took >= SAMPLE_TIME_MIN || state.in_flight == 0) {
+            state.measures.moved(bytes, took, now);
+            state.sample = (now, moved);
+        }
     }
 }

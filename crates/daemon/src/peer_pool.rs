@@ -3,6 +3,8 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
+use super::link_set::LinkSet;
+use super::loads::Loads;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,23 +14,24 @@ use weft_env::Env;
 pub(super) struct PeerPool {
     key: Option<Key>,
     env: Env,
-    open: Mutex<HashMap<String, Arc<DaemonNode>>>,
+    loads: Arc<Loads>,
+    open: Mutex<HashMap<String, Arc<LinkSet>>>,
 }
 
 impl PeerPool {
     /// What is asked of them is signed with `key`.
     pub(super) fn new(key: Option<Key>, env: &Env) -> Self {
-        Self { key, env: env.clone(), open: Mutex::default() }
+        Self { key, env: env.clone(), loads: Arc::default(), open: Mutex::default() }
     }
 
     /// Whatever daemon is there; `None`: it is no address of one.
-    pub(super) fn get(&self, address: &str) -> Option<Arc<DaemonNode>> {
+    pub(super) fn get(&self, address: &str) -> Option<Arc<LinkSet>> {
         let mut open = self.open.lock();
         if let Some(peer) = open.get(address) {
             return Some(Arc::clone(peer));
         }
         let url: DaemonUrl = address.parse().ok()?;
-        let peer = Arc::new(self.made(&url, address)?);
+        let peer = LinkSet::new(self.made(&url, address)?, &[], &self.loads);
         open.insert(address.to_owned(), Arc::clone(&peer));
         Some(peer)
     }

@@ -40,6 +40,10 @@ pub(super) const GRANT_HEADER: &str = "weft-grant";
 pub(super) const DIGEST_HEADER: &str = "weft-digest";
 /// MAC of the answer.
 pub(super) const PROOF_HEADER: &str = "weft-proof";
+/// Under which addresses users reach the daemon, `host:port,...`, if there are several.
+pub(super) const ADDRESSES_HEADER: &str = "weft-addresses";
+/// MAC of these.
+pub(super) const ADDRESSES_PROOF_HEADER: &str = "weft-addresses-proof";
 
 pub(super) use weft_nodes::node::SHARD_BYTES_MAX;
 

@@ -89,7 +89,7 @@ proptest! {
 fn members_are_told_so() {
     let facts = Facts { address: "weft://h:1".into(), started_ms: 5, sequence: 2, ..Facts::default() };
     let members = vec![Heard { facts, liveness: Liveness::Suspect, phi: 1.5 }];
-    let text = r#"{"members":[{"address":"weft://h:1","started_ms":5,"sequence":2,"volume":"","node":"","domain":"","total_bytes":0,"free_bytes":0,"load_bytes":0,"version":"","liveness":"suspect","phi":1.5}]}"#;
+    let text = r#"{"members":[{"address":"weft://h:1","started_ms":5,"sequence":2,"volume":"","node":"","domain":"","total_bytes":0,"free_bytes":0,"load_bytes":0,"version":"","further":[],"liveness":"suspect","phi":1.5}]}"#;
     assert_eq!(serde_json::to_string(&MembersBody { members: members.clone() }).unwrap(), text);
     assert_eq!(serde_json::from_str::<MembersBody>(text).unwrap().members, members);
 }

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weft_cluster::gossip::{Facts, Liveness};
-use weft_daemon::{Daemon, DaemonNode, Grant, Key, ObjectHost};
+use weft_daemon::{Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
 use weft_env::Env;
 use weft_format::records::ObjectId;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
@@ -41,14 +41,15 @@ impl Access {
 }
 
 /// A connection to a member.
-pub(crate) struct Asked(DaemonNode, String);
+pub(crate) struct Asked(LinkedNode, String);
 
 impl Asked {
     /// `None`: what it says of itself is no address.
     pub(crate) fn open(facts: &Facts, identity: NodeIdentity, access: &Access, env: &Env) -> Option<Arc<Self>> {
         let url = facts.address.parse().ok()?;
         let node = DaemonNode::open(&url, &facts.address, identity, Some(access.key.clone()), env).ok()?;
-        Some(Arc::new(Self(node.with_grant(access.grant.clone()), facts.address.clone())))
+        let node = LinkedNode::new(node.with_grant(access.grant.clone()), &facts.further);
+        Some(Arc::new(Self(node, facts.address.clone())))
     }
 
     /// The member, as its facts and rumours say.

@@ -12,6 +12,6 @@ mod status;
 pub use care::CareReport;
 pub use file::{ExtentReport, FileReport, SegmentReport, ShardReport};
 pub use kinds::{NodeKindReport, node_kinds};
-pub use nodes::{NodeLine, node_lines};
+pub use nodes::{LinkLine, NodeLine, node_lines};
 pub use sessions::{SessionLine, session_lines};
 pub use status::{NodeStatus, Room, StatusReport, Waiting};

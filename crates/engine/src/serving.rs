@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use weft_daemon::{Certificate, Daemon, DaemonUrl, GossipSettings, Key, TlsError, Trust};
+use weft_daemon::{Certificate, Daemon, DaemonUrl, GossipSettings, Key, LINKS_MAX, TlsError, Trust};
 use weft_env::{Env, Rng};
 use weft_format::{NodeId, VolumeId};
 use weft_nodes::{NodeError, NodeErrorKind, NodeIdentity, NodeUrl, UrlError};
@@ -38,8 +38,8 @@ pub struct ServeSettings {
     pub join: Vec<String>,
     /// File with the key that all daemons of the cluster share, made if it is missing; `None`: the node's key.
     pub cluster_key: Option<PathBuf>,
-    /// Where others reach this daemon, `HOST:PORT`; `None`: where it listens.
-    pub advertise: Option<String>,
+    /// Where others reach this daemon, `HOST:PORT`, one for each of its links; empty: where it listens.
+    pub advertise: Vec<String>,
     /// Failure domain, outermost level first.
     pub domain: String,
     /// Keep objects of the cluster, and how to look after them; `None`: the place is for a volume.
@@ -80,6 +80,15 @@ pub enum ServeError {
         "{0} is not an address that other daemons can use: give --advertise HOST:PORT, where they reach this machine"
     )]
     NoAddress(SocketAddr),
+    /// One link is one address.
+    #[error("--advertise has {0} twice: give each address once")]
+    AdvertisedTwice(String),
+    /// Users probe all of them together.
+    #[error("--advertise has {count} addresses, and a daemon has {LINKS_MAX} links at most: leave some out")]
+    TooManyAddresses {
+        /// How many there are.
+        count: usize,
+    },
     /// Members know each other by the cluster's key.
     #[error("objects need the key of their cluster: give --cluster-key FILE (made if missing)")]
     NoClusterKey,
@@ -172,7 +181,7 @@ impl Serving {
         };
         let join = settings.join.iter().map(|text| daemon_url(text)).collect::<Result<Vec<_>, _>>()?;
         let is_heard = !join.is_empty() || settings.objects.is_some();
-        if listen.ip().is_unspecified() && settings.advertise.is_none() && is_heard {
+        if listen.ip().is_unspecified() && settings.advertise.is_empty() && is_heard {
             return Err(ServeError::NoAddress(listen));
         }
         let certificate = certificate(&settings)?;
@@ -198,13 +207,14 @@ impl Serving {
         });
         let url = DaemonUrl { authority: address.to_string(), tls };
         // Without an address that others could use it has nothing to tell.
-        if settings.advertise.is_some() || !address.ip().is_unspecified() {
-            let own = match &settings.advertise {
-                Some(authority) => DaemonUrl { tls: url.tls.clone(), ..daemon_url(authority)? },
+        if !settings.advertise.is_empty() || !address.ip().is_unspecified() {
+            let mut advertised = advertised(&settings.advertise)?.into_iter();
+            let own = match advertised.next() {
+                Some(authority) => DaemonUrl { authority, tls: url.tls.clone() },
                 None => url.clone(),
             };
-            let domain = settings.domain;
-            daemon = daemon.with_gossip(GossipSettings { key: cluster_key.clone(), own, join, domain });
+            let (key, further, domain) = (cluster_key.clone(), advertised.collect(), settings.domain);
+            daemon = daemon.with_gossip(GossipSettings { key, own, further, join, domain });
         }
         let mut member = None;
         if let (Some(keeper), Some(key)) = (settings.objects, cluster_key) {
@@ -275,6 +285,22 @@ fn refuse_the_unprotected(settings: &ServeSettings) -> Result<(), ServeError> {
     } else {
         Ok(())
     }
+}
+
+/// Host and port of each link of a daemon.
+fn advertised(texts: &[String]) -> Result<Vec<String>, ServeError> {
+    if texts.len() > LINKS_MAX {
+        return Err(ServeError::TooManyAddresses { count: texts.len() });
+    }
+    let mut known = Vec::new();
+    for text in texts {
+        let DaemonUrl { authority, .. } = daemon_url(text)?;
+        if known.contains(&authority) {
+            return Err(ServeError::AdvertisedTwice(authority));
+        }
+        known.push(authority);
+    }
+    Ok(known)
 }
 
 /// A daemon's address, as it says it or as host and port alone.

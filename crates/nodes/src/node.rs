@@ -105,6 +105,34 @@ impl fmt::Debug for Link {
     }
 }
 
+/// Does a link of a node carry requests?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// The node answers over it.
+    Up,
+    /// It answers, at less than a quarter of the speed of its best link.
+    Slow,
+    /// It does not answer over it, or another one does.
+    Down,
+}
+
+/// How one of the links of a node is: one of several addresses under which it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkReport {
+    /// Host and port.
+    pub address: String,
+    /// Does it carry requests?
+    pub state: LinkState,
+    /// Since when it does, or does not, milliseconds since the Unix epoch.
+    pub since_ms: u64,
+    /// What it carried of late; `None`: not measured yet.
+    pub bytes_per_second: Option<u64>,
+    /// How long a short request takes, in microseconds; `None`: not measured yet.
+    pub latency_us: Option<u64>,
+    /// Why it is down.
+    pub why: Option<String>,
+}
+
 /// One place that stores shards.
 ///
 /// Every method first makes sure that the node is the one it was opened as (identity), and answers [`NodeError`] with a
@@ -122,6 +150,11 @@ pub trait Node: Send + Sync {
     /// Does it see to it that the background takes no more than its share? Otherwise whoever asks does.
     fn shares_itself(&self) -> bool {
         false
+    }
+
+    /// How its links are, each asked now; nothing if it has only one way to be reached.
+    async fn links(&self) -> Vec<LinkReport> {
+        Vec::new()
     }
 
     /// How much longer a call that moves so many bytes may take because of limits on this side: the node is not at fault.

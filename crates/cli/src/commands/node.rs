@@ -14,8 +14,8 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use weft_engine::MetaUrl;
 use weft_engine::nodes::{Changes, Displaced, Moved, NewNode, NodeTable, OldNode, Place};
-use weft_engine::reports::NodeLine;
-use weft_format::records::{NodeLimits, NodeState};
+use weft_engine::reports::{LinkLine, NodeLine};
+use weft_format::records::{NodeLimits, NodeState, Timestamp};
 use weft_gateways::fuse::mounts;
 
 #[derive(Debug, clap::Subcommand)]
@@ -250,9 +250,23 @@ fn list(meta: &MetaUrl, json: bool) -> Result<()> {
         if let Some(error) = line.error {
             println!("{}: {error}", line.name);
         }
+        line.links.iter().for_each(|link| println!("{}: {}", line.name, link_sentence(link)));
     }
     nodes.moved()?.iter().for_each(|moved| println!("{}", moved_sentence(moved, meta)));
     Ok(())
+}
+
+/// `link 10.0.0.2:7600 is up since 2026-11-20 12:57:03: 110.0 MiB/s, 0.2 ms`.
+fn link_sentence(link: &LinkLine) -> String {
+    let since = render::time(Timestamp { seconds: (link.since_ms / 1000) as i64, nanoseconds: 0 });
+    let speed = link.bytes_per_second.map(|speed| format!("{}/s", render::bytes(speed)));
+    let latency = link.latency_us.map(|latency_us| format!("{:.1} ms", latency_us as f64 / 1000.0));
+    let facts: Vec<String> = match &link.error {
+        Some(error) => vec![error.clone()],
+        None => [speed, latency].into_iter().flatten().collect(),
+    };
+    let facts = if facts.is_empty() { String::new() } else { format!(": {}", facts.join(", ")) };
+    format!("link {} is {} since {since}{facts}", link.address, link.state)
 }
 
 /// `10.0 MiB/s and 4 requests at a time at most`; `None`: no limits.

@@ -1,5 +1,7 @@
 //! A drive over daemons on machines of their own: cables are pulled, and lines are slow.
 
+mod two_cables;
+
 use crate::sandbox::network::Network;
 use crate::sandbox::served::{Served, read_with, write_with};
 use crate::sandbox::{Said, Sandbox};
@@ -42,7 +44,7 @@ impl Cluster {
     }
 }
 
-fn content(length: u64) -> Vec<u8> {
+pub(crate) fn content(length: u64) -> Vec<u8> {
     (0..length).map(|at| (at * 31 / 7) as u8).collect()
 }
 

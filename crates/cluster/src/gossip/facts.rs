@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The longest text in facts.
 const TEXT_BYTES_MAX: usize = 256;
 
+/// The most addresses that facts have beside the first.
+const FURTHER_MAX: usize = 7;
+
 /// Members that are remembered; a cluster larger than this is not thought of.
 const MEMBERS_MAX: usize = 100_000;
 
@@ -40,6 +43,9 @@ pub struct Facts {
     pub load_bytes: u64,
     /// Its program's version.
     pub version: String,
+    /// Host and port of its further links: other addresses under which it is reached.
+    #[serde(default)]
+    pub further: Vec<String>,
 }
 
 impl Facts {
@@ -55,7 +61,8 @@ impl Facts {
 
     fn is_sensible(&self) -> bool {
         let texts = [&self.address, &self.volume, &self.node, &self.domain, &self.version];
-        texts.iter().all(|text| text.len() <= TEXT_BYTES_MAX)
+        let mut texts = texts.into_iter().chain(&self.further);
+        self.further.len() <= FURTHER_MAX && texts.all(|text| text.len() <= TEXT_BYTES_MAX)
     }
 }
 

@@ -4,16 +4,16 @@ use super::per_ip_limit::Slot;
 use super::reply::Reply;
 use super::room::Holding;
 use super::{Daemon, Peer};
-use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_answer};
+use crate::auth::{Answered, Asked, AuthError, Key, Proof, sign_addresses, sign_answer};
 use crate::gossip::Gossiper;
 use crate::grant::Grant;
-use crate::link::SignedRequest;
 use crate::objects::ObjectHost;
 use crate::outgoing::{Outgoing, READ_BYTES, Unread};
+use crate::signed_request::SignedRequest;
 use crate::wire::{
-    BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call, CombinationBody, DIGEST_HEADER, ERROR_HEADER,
-    GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody, QUESTION_BYTES_MAX, SHARD_BYTES_MAX, SpaceBody,
-    StatBody, already_a_node,
+    ADDRESSES_HEADER, ADDRESSES_PROOF_HEADER, BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call,
+    CombinationBody, DIGEST_HEADER, ERROR_HEADER, GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody,
+    QUESTION_BYTES_MAX, SHARD_BYTES_MAX, SpaceBody, StatBody, already_a_node,
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -395,6 +395,7 @@ impl Daemon {
         let address = link.url.to_string();
         let bytes = link.answer_bytes;
         let peer = self.peers.get(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
+        let peer = peer.first().of_class(class);
         let added = peer.send(&link).await.map_err(|error| unsupported(error.to_string()))?;
         self.room.pay(class, bytes).await;
         Ok(added)
@@ -506,6 +507,15 @@ impl Daemon {
                 Answered { status: reply.status.as_u16(), error: reply.error, body: blake3::hash(&reply.body) };
             let signed = sign_answer(key, proof.nonce, &answered);
             response = response.header(PROOF_HEADER, signed.to_hex().as_str());
+        }
+        // Who was refused learns nothing.
+        let addresses = self.gossip.as_ref().and_then(|gossip| gossip.addresses());
+        if let Some(addresses) = addresses.filter(|_| reply.status.is_success()) {
+            response = response.header(ADDRESSES_HEADER, addresses);
+            if let (Some(key), Some(proof)) = (key, proof) {
+                let signed = sign_addresses(key, proof.nonce, addresses);
+                response = response.header(ADDRESSES_PROOF_HEADER, signed.to_hex().as_str());
+            }
         }
         // Shard bytes go within the limit; what is short must not wait behind them, or a busy node seems to be away.
         let (body, rate) = match reply.held {

@@ -12,6 +12,7 @@ use weft_env::Clock;
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState};
 use weft_meta::Store;
+use weft_nodes::node::{LinkReport, LinkState};
 use weft_nodes::{NodeError, NodeErrorKind, Space};
 use weft_vfs::open::Members;
 
@@ -42,6 +43,43 @@ pub struct NodeLine {
     pub refuses: bool,
     /// Why the node does not answer.
     pub error: Option<String>,
+    /// Its links, if it has several: the addresses under which its daemon is reached.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkLine>,
+}
+
+/// A link of a node.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkLine {
+    /// Host and port.
+    pub address: String,
+    /// `up`, `slow` (it answers, and carries less than a quarter of what the best link does) or `down`.
+    pub state: &'static str,
+    /// Since when it carries requests, or does not; milliseconds since the Unix epoch.
+    pub since_ms: u64,
+    /// What it carried, as the process measured that used it last; missing if none has.
+    pub bytes_per_second: Option<u64>,
+    /// How long a short request takes, in microseconds.
+    pub latency_us: Option<u64>,
+    /// Why it is down.
+    pub error: Option<String>,
+}
+
+impl LinkLine {
+    fn of(link: LinkReport) -> Self {
+        Self {
+            address: link.address,
+            state: match link.state {
+                LinkState::Up => "up",
+                LinkState::Slow => "slow",
+                LinkState::Down => "down",
+            },
+            since_ms: link.since_ms,
+            bytes_per_second: link.bytes_per_second,
+            latency_us: link.latency_us,
+            error: link.why,
+        }
+    }
 }
 
 /// All nodes by name, after they were asked for their room.
@@ -52,7 +90,8 @@ pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
     let nodes = store.nodes()?;
     let members = crate::opener(store).members(store)?;
     let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE, &store.env().clock));
-    let line = |(id, record, space): (NodeId, NodeRecord, Result<Space, NodeError>)| NodeLine {
+    let line = |Asked { id, record, space, links }: Asked| NodeLine {
+        links: links.into_iter().map(LinkLine::of).collect(),
         name: record.name,
         id: id.to_string(),
         url: record.url,
@@ -72,12 +111,17 @@ pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
     Ok(lines)
 }
 
-/// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together.
-async fn spaces_of(
-    members: Members,
-    deadline: Duration,
-    clock: &Arc<dyn Clock>,
-) -> Vec<(NodeId, NodeRecord, Result<Space, NodeError>)> {
+/// What a node said.
+struct Asked {
+    id: NodeId,
+    record: NodeRecord,
+    space: Result<Space, NodeError>,
+    links: Vec<LinkReport>,
+}
+
+/// How much room each of the members has, or why that is not known: all are asked at once, and `deadline` is for all together. Then how
+/// their links are, which takes a second more at most.
+async fn spaces_of(members: Members, deadline: Duration, clock: &Arc<dyn Clock>) -> Vec<Asked> {
     let mut asked = JoinSet::new();
     for (id, record, node) in members {
         let clock = clock.clone();
@@ -89,7 +133,8 @@ async fn spaces_of(
                     Err(NodeError::new(NodeErrorKind::TimedOut, &record.name, why))
                 }
             };
-            (id, record, space)
+            let links = node.links().await;
+            Asked { id, record, space, links }
         });
     }
     asked.join_all().await

@@ -28,7 +28,7 @@ async fn finding_22_silent_nodes_are_waited_for_together() {
     let found = spaces_of(members.collect(), LOOK_DEADLINE, &weft_env::Env::system().clock).await;
     assert_eq!(began.elapsed(), LOOK_DEADLINE);
     assert_eq!(found.len(), 6);
-    for (id, _, space) in found {
+    for Asked { id, space, .. } in found {
         match space {
             Ok(_) => assert!(!silent(id.0)),
             Err(why) => {

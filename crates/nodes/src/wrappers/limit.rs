@@ -2,7 +2,7 @@
 
 use crate::combine::Combination;
 use crate::error::NodeError;
-use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use crate::node::{Capability, LinkReport, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::rate::{BACKGROUND_PERCENT, Class, FOREGROUND_STAYS, Rate};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -189,6 +189,10 @@ impl Node for LimitNode {
 
     fn shares_itself(&self) -> bool {
         self.limiter.rate.is_some() || self.node.shares_itself()
+    }
+
+    async fn links(&self) -> Vec<LinkReport> {
+        self.node.links().await
     }
 
     fn held_back(&self, bytes: u64) -> Duration {

@@ -19,6 +19,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(200);
 #[command(after_help = "Examples:
   weft node serve /srv/disk --listen :7600 --key disk.key --tls
   weft node serve /srv/disk
+  weft node serve /srv/disk --listen :7600 --key disk.key --tls --advertise 10.0.0.2:7600,10.1.0.2:7600
   weft node serve /srv/disk --listen :7600 --plain --key disk.key --cluster-key all.key --objects --join nas:7600")]
 pub struct Arguments {
     /// An existing folder, or block:///dev/sdX
@@ -61,9 +62,10 @@ pub struct Arguments {
     /// File with the key that all daemons of the cluster share, made if missing [default: the node's key]
     #[arg(long, value_name = "FILE")]
     cluster_key: Option<PathBuf>,
-    /// Address at which others reach this daemon [default: the address it listens on]
-    #[arg(long, value_name = "HOST:PORT")]
-    advertise: Option<String>,
+    /// Address at which others reach this daemon, or several, one for each network card: users keep connections to all of them, and do
+    /// without those that are down [default: the address it listens on]
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
+    advertise: Vec<String>,
     /// Failure domain to tell other daemons, outermost level first, as in site1/rack3/host7
     #[arg(long, value_name = "DOMAIN", default_value = "")]
     domain: String,

@@ -21,7 +21,7 @@ impl Network {
             let machine = format!("{name}-{number}");
             network.ip(&["netns", "add", &machine]);
             network.machines.push(machine.clone());
-            let port = format!("port{number}");
+            let port = port(number, 0);
             network.ip(&["-n", &name, "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", &machine]);
             network.ip(&["-n", &name, "link", "set", &port, "master", "switch", "up"]);
             network.ip(&["-n", &machine, "addr", "add", &format!("{}/24", Self::address(number)), "dev", "eth0"]);
@@ -31,8 +31,29 @@ impl Network {
         network
     }
 
+    /// The same with a second cable to each machine, from a switch of its own: `10.1.0.NUMBER`.
+    pub fn with_second_cables(self) -> Self {
+        self.ip(&["-n", &self.name, "link", "add", "switch1", "type", "bridge"]);
+        self.ip(&["-n", &self.name, "link", "set", "switch1", "up"]);
+        for (number, machine) in self.machines.iter().enumerate() {
+            let port = port(number, 1);
+            self.ip(&[
+                "-n", &self.name, "link", "add", &port, "type", "veth", "peer", "name", "eth1", "netns", machine,
+            ]);
+            self.ip(&["-n", &self.name, "link", "set", &port, "master", "switch1", "up"]);
+            self.ip(&["-n", machine, "addr", "add", &format!("{}/24", Self::address_of(number, 1)), "dev", "eth1"]);
+            self.ip(&["-n", machine, "link", "set", "eth1", "up"]);
+        }
+        self
+    }
+
     pub fn address(machine: usize) -> String {
-        format!("10.0.0.{}", machine + 1)
+        Self::address_of(machine, 0)
+    }
+
+    /// The machine's address at cable 0 or 1.
+    pub fn address_of(machine: usize, cable: usize) -> String {
+        format!("10.{cable}.0.{}", machine + 1)
     }
 
     /// `weft` on a machine. Its files are those of all others.
@@ -56,24 +77,53 @@ impl Network {
 
     fn set_ports(&self, machines: &[usize], state: &str) {
         for machine in machines {
-            self.ip(&["-n", &self.name, "link", "set", &format!("port{machine}"), state]);
+            self.ip(&["-n", &self.name, "link", "set", &port(*machine, 0), state]);
         }
+    }
+
+    /// Pulls one cable of a machine at the switch, or plugs it in: as [`Self::pull`].
+    pub fn set_cable(&self, machine: usize, cable: usize, is_in: bool) {
+        let state = if is_in { "up" } else { "down" };
+        self.ip(&["-n", &self.name, "link", "set", &port(machine, cable), state]);
+    }
+
+    /// Pulls one cable of a machine at the machine, or plugs it in: its programs are told that there is no way.
+    pub fn set_device(&self, machine: usize, cable: usize, is_in: bool) {
+        let state = if is_in { "up" } else { "down" };
+        self.ip(&["-n", &self.machines[machine], "link", "set", &format!("eth{cable}"), state]);
+    }
+
+    /// Bytes that the machine has sent and received by a cable.
+    pub fn moved_bytes(&self, machine: usize, cable: usize) -> u64 {
+        let count = |what: &str| {
+            let file = format!("/sys/class/net/eth{cable}/statistics/{what}_bytes");
+            let output = Command::new("ip").args(["netns", "exec", &self.machines[machine], "cat", &file]).output();
+            let text = String::from_utf8(output.expect("ip runs").stdout).expect("digits");
+            text.trim().parse::<u64>().unwrap_or_else(|_| panic!("{file}: `{text}`"))
+        };
+        count("tx") + count("rx")
+    }
+
+    /// Both directions of a machine's cable go at so many bytes a second, with short queues.
+    pub fn limit_cable(&self, machine: usize, cable: usize, bytes_per_second: u64) {
+        self.shape(&self.machines[machine], &format!("eth{cable}"), bytes_per_second, "50ms");
+        self.shape(&self.name, &port(machine, cable), bytes_per_second, "50ms");
     }
 
     /// From now on what the machine sends goes at so many bytes a second.
     pub fn limit(&self, machine: usize, bytes_per_second: u64) {
-        self.shape(&self.machines[machine], "eth0", bytes_per_second);
+        self.shape(&self.machines[machine], "eth0", bytes_per_second, "400ms");
     }
 
     /// From now on what the machine receives comes at so many bytes a second.
     pub fn limit_towards(&self, machine: usize, bytes_per_second: u64) {
-        self.shape(&self.name, &format!("port{machine}"), bytes_per_second);
+        self.shape(&self.name, &port(machine, 0), bytes_per_second, "400ms");
     }
 
-    fn shape(&self, namespace: &str, device: &str, bytes_per_second: u64) {
+    fn shape(&self, namespace: &str, device: &str, bytes_per_second: u64, queue: &str) {
         let rate = format!("{}bit", bytes_per_second * 8);
-        let queue = ["netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device, "root"];
-        self.ip(&[&queue[..], &["tbf", "rate", &rate, "burst", "32kb", "latency", "400ms"]].concat());
+        let discipline = ["netns", "exec", namespace, "tc", "qdisc", "replace", "dev", device, "root"];
+        self.ip(&[&discipline[..], &["tbf", "rate", &rate, "burst", "32kb", "latency", queue]].concat());
     }
 
     fn ip(&self, arguments: &[&str]) {
@@ -82,6 +132,12 @@ impl Network {
         let said = String::from_utf8_lossy(&stderr);
         assert!(status.success(), "this test needs root and network namespaces: ip {arguments:?}: {said}");
     }
+}
+
+/// The switch's end of a machine's cable.
+fn port(machine: usize, cable: usize) -> String {
+    let switch = if cable == 0 { String::new() } else { format!("{cable}-") };
+    format!("port{switch}{machine}")
 }
 
 impl Drop for Network {

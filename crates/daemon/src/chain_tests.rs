@@ -1,7 +1,7 @@
 //! Chains of daemons, on real sockets.
 
 use super::*;
-use crate::link::SignedRequest;
+use crate::signed_request::SignedRequest;
 use weft_codes::{Matrix, Program};
 use weft_env::Env;
 use weft_nodes::Link;

@@ -29,3 +29,31 @@ fn what_names_no_daemon_is_left_out_of_a_file_of_addresses() {
     assert_eq!(Addresses::decode(&addresses.encode()), Some(addresses));
     assert_eq!(Addresses::decode(b"[]"), None);
 }
+
+#[test]
+fn links_are_kept_and_those_that_are_told_join_them() {
+    let (mut addresses, wanted) = (Addresses::default(), BTreeSet::from(["a".to_owned()]));
+    let link = |address: &str, state| LinkReport {
+        address: address.to_owned(),
+        state,
+        since_ms: 7,
+        bytes_per_second: Some(1000),
+        latency_us: None,
+        why: None,
+    };
+    let links = [link("h:1", LinkState::Up), link("h:2", LinkState::Down)];
+    assert!(addresses.keep("a", "h:1", &links));
+    assert!(!addresses.keep("a", "h:1", &links), "nothing has changed");
+    assert!(addresses.keep("a", "h:1", &links[..1]) && addresses.keep("a", "h:1", &links));
+    let read = Addresses::decode(&addresses.encode()).unwrap();
+    assert_eq!((read.links("a"), &read), (links.to_vec(), &addresses));
+    let mut moved = told("a", 9);
+    moved.facts.further = vec!["h:2".to_owned(), "h:3".to_owned(), "no daemon".to_owned()];
+    assert!(addresses.merge("v", &wanted, vec![moved]));
+    let states: Vec<_> = addresses.links("a").into_iter().map(|link| (link.address, link.bytes_per_second)).collect();
+    assert_eq!(states, [("h:2".to_owned(), Some(1000)), ("h:3".to_owned(), None)]);
+    let many = (0..1000).map(|port| format!(r#"{{"authority":"h:{port}","is_up":true,"since_ms":1}}"#));
+    let many = many.collect::<Vec<_>>().join(",");
+    let file = format!(r#"{{"a":{{"authority":"h:1","started_ms":1,"links":[{many}]}}}}"#);
+    assert_eq!(Addresses::decode(file.as_bytes()).unwrap().links("a").len(), LINKS_MAX);
+}

@@ -1,0 +1,321 @@
+//! The links of one daemon: connections to each of its addresses, what is known of each, and requests over all of them.
+//!
+//! Each link is a [`DaemonNode`], the daemon at one address. A further address is used when the daemon has proved there who it is, with the
+//! key and the certificate that the first one has. It proves it again when the link was down.
+//!
+//! The loop: `links::choose -> request over that link -> links::judge while nothing moves -> the same request over another link, too ->
+//! the first answer`. A request may so be made twice: shards have one content for each name, so that changes nothing.
+
+use super::address::DaemonUrl;
+use super::client::DaemonNode;
+use super::connections::Watch;
+use super::link::Link;
+use super::links::{LINKS_MAX, Look, SAMPLE_BYTES_MIN, Standing, Verdict, choose, is_slow, judge};
+use super::loads::Loads;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+use weft_env::Env;
+use weft_nodes::error::{NodeError, NodeErrorKind};
+use weft_nodes::node::{LinkReport, LinkState};
+use weft_nodes::rate::Class;
+
+/// How soon a request that waits for a probe looks again, if nothing wakes it.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What a request is, for the choice of its link.
+#[derive(Clone, Copy)]
+pub(super) struct Errand {
+    pub(super) class: Class,
+    /// Bytes that it moves.
+    pub(super) bytes: u64,
+    /// When it is made over another link as well although its own one answers.
+    pub(super) patience: Duration,
+}
+
+/// The links of one daemon, the address that the user was given first.
+pub(super) struct LinkSet {
+    links: RwLock<Arc<Vec<Arc<Link>>>>,
+    /// A probe has ended, or there are other links.
+    changed: Notify,
+    loads: Arc<Loads>,
+    env: Env,
+}
+
+/// A request that was made over a link.
+struct Attempt {
+    number: usize,
+    /// Which link.
+    at: usize,
+    began: Instant,
+    watch: Arc<Watch>,
+}
+
+/// A request does not take a link twice, unless that was away meanwhile.
+type Tried = Vec<(usize, Instant)>;
+
+impl LinkSet {
+    /// The daemon at the address of `node`, with what an earlier process knew of its links.
+    pub(super) fn new(node: DaemonNode, kept: &[LinkReport], loads: &Arc<Loads>) -> Arc<Self> {
+        let env = node.env().clone();
+        let known = kept.iter().find(|link| link.address == node.address());
+        let first = Link::new(node, Standing::Up, known, loads);
+        let set = Arc::new(Self {
+            links: RwLock::new(Arc::new(vec![first])),
+            changed: Notify::new(),
+            loads: Arc::clone(loads),
+            env,
+        });
+        set.set_further(kept.iter().map(|link| link.address.as_str()), kept);
+        set
+    }
+
+    /// The same, which was told to have these addresses, too.
+    pub(super) fn with_further(node: DaemonNode, further: &[String]) -> Arc<Self> {
+        let set = Self::new(node, &[], &Arc::default());
+        set.set_further(further.iter().map(String::as_str), &[]);
+        set
+    }
+
+    fn links(&self) -> Arc<Vec<Arc<Link>>> {
+        Arc::clone(&self.links.read())
+    }
+
+    /// The link that the user was given.
+    pub(super) fn first(&self) -> Arc<Link> {
+        Arc::clone(&self.links.read()[0])
+    }
+
+    /// Is there no other than the first?
+    pub(super) fn is_one(&self) -> bool {
+        self.links.read().len() == 1
+    }
+
+    /// How many may be used.
+    pub(super) fn up_count(&self) -> usize {
+        self.links().iter().filter(|link| link.standing() == Standing::Up).count()
+    }
+
+    /// Keeps the first link and has these beside it, each once.
+    fn set_further<'a>(&self, addresses: impl Iterator<Item = &'a str>, kept: &[LinkReport]) {
+        let mut links = self.links.write();
+        let first = Arc::clone(&links[0]);
+        // The name that the user was given may stand for one of the addresses.
+        let peer = first.node().connections().peer().map(|peer| peer.to_string());
+        let mut new = vec![Arc::clone(&first)];
+        for address in addresses.filter_map(|text| DaemonUrl::parse("weft", text).ok()).map(|url| url.authority) {
+            let is_known = new.iter().any(|link| link.address() == address) || peer.as_ref() == Some(&address);
+            if is_known || new.len() == LINKS_MAX {
+                continue;
+            }
+            let known = links.iter().find(|link| link.address() == address);
+            let made = || {
+                let kept = kept.iter().find(|link| link.address == address);
+                Link::new(first.node().at(&address), Standing::New, kept, &self.loads)
+            };
+            new.push(known.map_or_else(made, Arc::clone));
+        }
+        *links = Arc::new(new);
+    }
+
+    /// Takes in the addresses that the daemon has told since this was done last.
+    fn learn(self: &Arc<Self>) {
+        let Some(told) = self.first().node().told().take_new() else { return };
+        self.set_further(told.split(','), &[]);
+        for link in self.links().iter() {
+            self.probe(link);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Has a link probed, unless that is being done.
+    fn probe(self: &Arc<Self>, link: &Arc<Link>) {
+        if !link.begin_probe(self.env.clock.now()) {
+            return;
+        }
+        let (set, link) = (Arc::clone(self), Arc::clone(link));
+        tokio::spawn(async move {
+            link.prove().await;
+            set.changed.notify_waiters();
+            set.learn();
+        });
+    }
+
+    fn probe_those(self: &Arc<Self>, links: &[Arc<Link>], is_probed: impl Fn(&Link) -> bool) {
+        links.iter().filter(|link| is_probed(link)).for_each(|link| self.probe(link));
+    }
+
+    fn choose(&self, links: &[Arc<Link>], tried: &Tried, bytes: u64) -> Option<usize> {
+        let now = self.env.clock.now();
+        let best = links.iter().filter_map(|link| link.measures().bytes_per_second()).max();
+        let tried = |at| tried.iter().filter(|(other, _)| *other == at).map(|(_, began)| *began).max();
+        let candidate = |(at, link): (usize, &Arc<Link>)| link.candidate(now, best, tried(at));
+        choose(&links.iter().enumerate().map(candidate).collect::<Vec<_>>(), bytes)
+    }
+
+    /// A link that a request takes which can be made once only.
+    pub(super) fn best(&self) -> Arc<Link> {
+        let links = self.links();
+        Arc::clone(&links[self.choose(&links, &Tried::new(), 0).unwrap_or(0)])
+    }
+
+    /// Makes a request, which may be made several times, over the link where its answer is expected first, and over another one as well
+    /// if that falls silent. An error is that of the last link that was left.
+    pub(super) async fn call<T, F>(
+        self: &Arc<Self>,
+        errand: Errand,
+        call: impl Fn(Arc<DaemonNode>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        let links = self.links();
+        let answered = match links.len() {
+            1 => call(links[0].of_class(errand.class)).await,
+            _ => self.call_over(&links, errand, call).await,
+        };
+        self.learn();
+        answered
+    }
+
+    async fn call_over<T, F>(
+        self: &Arc<Self>,
+        links: &[Arc<Link>],
+        errand: Errand,
+        call: impl Fn(Arc<DaemonNode>) -> F + Send + Sync,
+    ) -> Result<T, NodeError>
+    where
+        F: Future<Output = Result<T, NodeError>> + Send,
+    {
+        let now = self.env.clock.now();
+        self.probe_those(links, |link| link.is_due(now));
+        let (mut under_way, mut attempts, mut tried) = (FuturesUnordered::new(), Vec::<Attempt>::new(), Tried::new());
+        let mut next = Some(self.choose(links, &tried, errand.bytes).unwrap_or(0));
+        loop {
+            if let Some(at) = next.take() {
+                let (link, watch, number) = (&links[at], Arc::<Watch>::default(), tried.len());
+                let (under, began) = (link.begin(errand.bytes), self.env.clock.now());
+                let asked = call(link.watched(&watch, errand.class));
+                under_way.push(async move {
+                    let answered = asked.await;
+                    drop(under);
+                    (number, answered)
+                });
+                tried.push((at, began));
+                attempts.push(Attempt { number, at, began, watch });
+            }
+            let changed = self.changed.notified();
+            let attempt = attempts
+                .last()
+                .unwrap_or_else(|| unreachable!("the last one that fails is the end, or another follows"));
+            let wait = match self.judge(links, attempt, &tried, errand) {
+                Verdict::Wait(time) => time,
+                Verdict::Probe => {
+                    let now = self.env.clock.now();
+                    self.probe_those(links, |link| link.may_be_probed(now));
+                    LOOK
+                }
+                verdict @ (Verdict::Leave | Verdict::Hedge) => {
+                    self.leave(&links[attempt.at], attempt, verdict, errand);
+                    next = self.choose(links, &tried, errand.bytes);
+                    continue;
+                }
+            };
+            let (number, answered) = tokio::select! {
+                Some(done) = under_way.next() => done,
+                () = self.env.clock.sleep(wait) => continue,
+                () = changed => continue,
+            };
+            let error = match answered {
+                Err(error) if is_of_link(&error) => error,
+                answered => return answered,
+            };
+            for failed in attempts.extract_if(.., |attempt| attempt.number == number) {
+                links[failed.at].doubt();
+                self.probe(&links[failed.at]);
+            }
+            if attempts.is_empty() {
+                next = self.other(links, &tried, errand).await;
+                if next.is_none() {
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Another link for a request, which is looked for where none is known to be up.
+    async fn other(&self, links: &[Arc<Link>], tried: &Tried, errand: Errand) -> Option<usize> {
+        if let Some(at) = self.choose(links, tried, errand.bytes) {
+            return Some(at);
+        }
+        let rest = links.iter().enumerate().filter(|(at, _)| tried.iter().all(|(other, _)| other != at));
+        join_all(rest.map(|(_, link)| link.prove())).await;
+        self.choose(links, tried, errand.bytes)
+    }
+
+    fn judge(&self, links: &[Arc<Link>], attempt: &Attempt, tried: &Tried, errand: Errand) -> Verdict {
+        let (now, link) = (self.env.clock.now(), &links[attempt.at]);
+        let age =
+            |moment: Option<Instant>| now.saturating_duration_since(attempt.began.max(moment.unwrap_or(attempt.began)));
+        let probe = link.probe_began(now).map(|began| {
+            let is_heard = |link: &Arc<Link>| link.received().is_some_and(|received| received >= began);
+            let others = links.iter().enumerate().filter(|(at, _)| *at != attempt.at);
+            (now.saturating_duration_since(began), others.into_iter().any(|(_, link)| is_heard(link)))
+        });
+        let allowance = link.measures().allowance();
+        judge(&Look {
+            quiet: age(attempt.watch.progress().and_then(|progress| progress.moved())),
+            unheard: age(link.received()),
+            standing: link.standing(),
+            probe,
+            allowance,
+            has_other: self.choose(links, tried, errand.bytes).is_some(),
+            patience: errand.patience,
+        })
+    }
+
+    fn leave(&self, link: &Link, attempt: &Attempt, verdict: Verdict, errand: Errand) {
+        match verdict {
+            Verdict::Leave => link.doubt(),
+            _ if errand.bytes >= SAMPLE_BYTES_MIN => link.stands_still(self.env.clock.elapsed(attempt.began)),
+            _ => {}
+        }
+    }
+
+    /// How the links are, each probed now; nothing if there is one.
+    pub(super) async fn probed(self: &Arc<Self>) -> Vec<LinkReport> {
+        self.learn();
+        let links = self.links();
+        if links.len() > 1 {
+            join_all(links.iter().map(|link| link.prove())).await;
+        }
+        self.reports()
+    }
+
+    /// How the links are as far as is known; nothing if there is one.
+    pub(super) fn reports(&self) -> Vec<LinkReport> {
+        let links = self.links();
+        let mut reports: Vec<LinkReport> = links.iter().filter(|_| links.len() > 1).map(|link| link.report()).collect();
+        let best = reports.iter().filter_map(|report| report.bytes_per_second).max();
+        for report in &mut reports {
+            if report.state == LinkState::Up && is_slow(report.bytes_per_second, best) {
+                report.state = LinkState::Slow;
+            }
+        }
+        reports
+    }
+}
+
+/// May it be otherwise over another link? What a node says of itself is the same over all, and then it is asked twice.
+fn is_of_link(error: &NodeError) -> bool {
+    use NodeErrorKind::{Io, TimedOut, Unavailable, WrongNode};
+    matches!(error.kind, Io | TimedOut | Unavailable | WrongNode)
+}
+
+#[cfg(test)]
+#[path = "link_set_tests.rs"]
+mod tests;

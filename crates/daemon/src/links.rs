@@ -1,0 +1,243 @@
+//! Decisions about the links of a daemon: which one a request takes, when a silent one is left, how fast each is. Pure: moments and
+//! figures come in, decisions go out. `link_set.rs` carries them out.
+//!
+//! A link is one address of a daemon that has several, such as one for each of its network cards (Pertin et al. 2014, section 4.1). A
+//! silent daemon and a silent link look alike from one connection. So nothing is concluded from a request that gets no answer: a probe
+//! asks over all links, and a link is left if another one answers and it does not.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Links of one daemon: more network cards than a machine has, few enough to be probed together.
+pub const LINKS_MAX: usize = 8;
+
+/// A request of which no byte moves for so long makes its link asked whether it is there. With [`ALLOWANCE_MIN`] it is less than 0.3 s.
+const QUIET: Duration = Duration::from_millis(100);
+
+/// A probe may take so long, while another link answers, ...
+const ALLOWANCE_MIN: Duration = Duration::from_millis(150);
+/// ... and no link is given longer, whatever it took before.
+const ALLOWANCE_MAX: Duration = Duration::from_secs(1);
+
+/// A doubted link without an answer for so long is down.
+pub(super) const PROBE_DEADLINE: Duration = Duration::from_secs(1);
+
+/// While no link is up they are probed at a request's wish, this often.
+pub(super) const PROBE_WISHED: Duration = Duration::from_secs(1);
+
+/// When a link that is down is probed again, ...
+const PROBE_AGAIN_MIN: Duration = Duration::from_millis(250);
+/// ... doubled with each time in vain, up to this.
+const PROBE_AGAIN_MAX: Duration = Duration::from_secs(30);
+
+/// A measured speed is taken for twice as much after so long without a sample, up to the best link's: what was slow once, maybe because the
+/// daemon's disk was, is tried again in a few seconds, by a piece of a read.
+const SPEED_DOUBLES: Duration = Duration::from_secs(1);
+
+/// The mean of the speed is over so much time at work, the older the less: a sample counts by how long it took.
+const SPEED_TIME: Duration = Duration::from_millis(200);
+
+/// Fewer bytes say more of the latency than of the speed.
+pub(super) const SAMPLE_BYTES_MIN: u64 = 64 << 10;
+
+/// A read that stands still for so long is made over another link as well, though its own one answers: big packets may be lost there.
+pub(super) const READ_PATIENCE: Duration = Duration::from_secs(1);
+/// The same of a write: a disk may take long, and the bytes are sent twice.
+pub(super) const WRITE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// While a link is at work a sample lasts so long at least: requests that end together would make short ones of many bytes.
+pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
+
+/// What a link of which nothing is known is taken for if nothing is known of the others either: ten gigabits.
+const SPEED_UNKNOWN: u64 = 1 << 30;
+
+/// Pieces that a large read is cut into, each of which takes the link that is free for it: some milliseconds of a gigabit.
+const PIECE_BYTES: u64 = 512 << 10;
+
+/// A link whose speed is less than the best one's by this factor is shown as slow.
+const SLOW_FACTOR: u64 = 4;
+
+/// May requests go there?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has not proved yet that the daemon is there.
+    New,
+    /// The daemon has proved that it is there.
+    Up,
+    /// It was silent, and a probe is to tell.
+    Doubted,
+    /// It did not answer, or somebody else did.
+    Down,
+}
+
+/// What is known of a link when one is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// May requests go there, and was it not tried for this one?
+    pub(super) is_usable: bool,
+    /// Bytes of requests that are under way there.
+    pub(super) in_flight_bytes: u64,
+    /// None: not measured yet.
+    pub(super) bytes_per_second: Option<u64>,
+    pub(super) latency: Duration,
+}
+
+/// The link on which `bytes` more arrive first, of those that are equal the first; `None`: none is usable. One whose speed is unknown
+/// is taken for as fast as the best.
+pub(super) fn choose(links: &[Candidate], bytes: u64) -> Option<usize> {
+    let usable = || links.iter().enumerate().filter(|(_, link)| link.is_usable);
+    let best = usable().filter_map(|(_, link)| link.bytes_per_second).max().unwrap_or(SPEED_UNKNOWN);
+    let arrival_ns = |link: &Candidate| {
+        let speed = u128::from(link.bytes_per_second.unwrap_or(best).max(1));
+        let bytes = u128::from(link.in_flight_bytes) + u128::from(bytes);
+        link.latency.as_nanos() + bytes * 1_000_000_000 / speed
+    };
+    usable().min_by_key(|(_, link)| arrival_ns(link)).map(|(at, _)| at)
+}
+
+/// A read in pieces that may take links of their own. One that is short, without an end, or of a daemon with one usable link is one piece.
+pub(super) fn pieces(range: &Range<u64>, link_count: usize) -> Vec<Range<u64>> {
+    let bytes = range.end.saturating_sub(range.start);
+    if link_count < 2 || range.end == u64::MAX || bytes < 2 * PIECE_BYTES {
+        return vec![range.clone()];
+    }
+    let piece_bytes = bytes.div_ceil(bytes / PIECE_BYTES);
+    (range.start..range.end)
+        .step_by(piece_bytes as usize)
+        .map(|start| start..range.end.min(start + piece_bytes))
+        .collect()
+}
+
+/// How a request over a link is going.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Look {
+    /// Since when no byte of it has moved.
+    pub(super) quiet: Duration,
+    /// Since when nothing came over the link, or the request began.
+    pub(super) unheard: Duration,
+    pub(super) standing: Standing,
+    /// For how long a probe of the link is under way without an answer, and was another link heard meanwhile?
+    pub(super) probe: Option<(Duration, bool)>,
+    /// How long a probe may take.
+    pub(super) allowance: Duration,
+    /// May the request be made over another link that is up?
+    pub(super) has_other: bool,
+    /// When it is made there in any case.
+    pub(super) patience: Duration,
+}
+
+/// What to do about a request that has no answer yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Look again after this time.
+    Wait(Duration),
+    /// Ask over all links whether the daemon is there.
+    Probe,
+    /// The link is silent: doubt it, and make the request over another one as well.
+    Leave,
+    /// The link answers and the request stands still: make it over another one as well.
+    Hedge,
+}
+
+/// Decides about a request. It is never given up: what comes first counts.
+pub(super) fn judge(look: &Look) -> Verdict {
+    if look.has_other && !matches!(look.standing, Standing::Up) {
+        return Verdict::Leave;
+    }
+    if look.has_other && look.quiet >= look.patience {
+        return Verdict::Hedge;
+    }
+    let until_patience = look.patience.checked_sub(look.quiet).filter(|left| !left.is_zero()).unwrap_or(QUIET);
+    let wait = |time: Duration| Verdict::Wait(time.min(until_patience));
+    let heard = look.quiet.min(look.unheard);
+    if heard < QUIET {
+        return wait(QUIET - heard);
+    }
+    match look.probe {
+        None => Verdict::Probe,
+        Some((age, _)) if age < look.allowance => wait(look.allowance - age),
+        Some((_, true)) if look.has_other => Verdict::Leave,
+        // Nobody answers: it is the daemon or this machine, and no link is better.
+        Some(_) => wait(QUIET),
+    }
+}
+
+/// When to probe a link that is down, after so many probes in vain.
+pub(super) fn probe_again(failures: u32) -> Duration {
+    PROBE_AGAIN_MIN.saturating_mul(1 << failures.min(16)).min(PROBE_AGAIN_MAX)
+}
+
+/// Is a link slow beside the best one?
+pub(super) fn is_slow(bytes_per_second: Option<u64>, best: Option<u64>) -> bool {
+    bytes_per_second.zip(best).is_some_and(|(own, best)| own.saturating_mul(SLOW_FACTOR) < best)
+}
+
+/// How often the speed has doubled since it was measured.
+fn doublings(measured: Instant, now: Instant) -> f64 {
+    now.saturating_duration_since(measured).as_secs_f64() / SPEED_DOUBLES.as_secs_f64()
+}
+
+/// What was measured of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measures {
+    /// Mean and mean deviation of the time that a probe takes (RFC 6298).
+    latency: Option<(Duration, Duration)>,
+    /// Exponentially weighted mean of bytes a second, and when it had its last sample.
+    speed: Option<(f64, Instant)>,
+}
+
+impl Measures {
+    /// From what another process has measured.
+    pub(super) fn remembered(latency: Option<Duration>, bytes_per_second: Option<u64>, now: Instant) -> Self {
+        let latency = latency.map(|latency| (latency, latency / 2));
+        Self { latency, speed: bytes_per_second.map(|speed| (speed as f64, now)) }
+    }
+
+    /// A probe took so long.
+    pub(super) fn answered(&mut self, took: Duration) {
+        self.latency = Some(match self.latency {
+            None => (took, took / 2),
+            Some((mean, deviation)) => ((mean * 7 + took) / 8, (deviation * 3 + mean.abs_diff(took)) / 4),
+        });
+    }
+
+    /// So many bytes took so long.
+    pub(super) fn moved(&mut self, bytes: u64, took: Duration, now: Instant) {
+        let seconds = took.as_secs_f64().max(1e-6);
+        let (sample, gain) = (bytes as f64 / seconds, seconds / (seconds + SPEED_TIME.as_secs_f64()));
+        let mean = self.speed.map_or(sample, |(mean, at)| {
+            // What is old counts less.
+            let kept = (1.0 - gain) / doublings(at, now).exp2();
+            sample + kept * (mean - sample)
+        });
+        self.speed = Some((mean, now));
+    }
+
+    /// Mean time of a probe; zero while nothing is known.
+    pub(super) fn latency(&self) -> Option<Duration> {
+        self.latency.map(|(mean, _)| mean)
+    }
+
+    /// Measured bytes a second.
+    pub(super) fn bytes_per_second(&self) -> Option<u64> {
+        self.speed.map(|(mean, _)| (mean as u64).max(1))
+    }
+
+    /// What a choice may expect: the older the measure, the more.
+    pub(super) fn expected_bytes_per_second(&self, now: Instant) -> Option<u64> {
+        self.speed.map(|(mean, at)| {
+            // More than any number of bytes is the most.
+            ((mean * doublings(at, now).exp2()) as u64).max(1)
+        })
+    }
+
+    /// How long a probe may take before the link is doubted.
+    pub(super) fn allowance(&self) -> Duration {
+        let usual = self.latency.map_or(Duration::ZERO, |(mean, deviation)| mean + deviation * 4);
+        usual.clamp(ALLOWANCE_MIN, ALLOWANCE_MAX)
+    }
+}
+
+#[cfg(test)]
+#[path = "links_tests.rs"]
+mod tests;
