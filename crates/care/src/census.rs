@@ -22,6 +22,9 @@ use weft_transfer::Transfer;
 /// know each.
 const DEGRADED_PATHS: usize = 1000;
 
+/// Units that are named for display.
+const CROWDED_UNITS: usize = 10;
+
 /// Segments looked at together: hides the nodes' latencies.
 const TOGETHER: usize = 8;
 
@@ -47,6 +50,10 @@ pub struct CodeTally {
     pub stored_bytes: u64,
     /// Segments that are not whole.
     pub degraded_count: u64,
+    /// Further losses of nodes that every segment of it survives which can be read now; missing: there is none.
+    pub margin: Option<usize>,
+    /// The same of failure units.
+    pub unit_margin: Option<usize>,
 }
 
 /// The sums over all segments that files refer to.
@@ -80,6 +87,12 @@ pub struct Tally {
     pub margin: Option<usize>,
     /// How many of the segments that can be read now survive so many further losses of nodes, and no more.
     pub margins: BTreeMap<usize, u64>,
+    /// As `margin`, of failure units, each lost with all its nodes.
+    pub unit_margin: Option<usize>,
+    /// Segments of which one failure unit holds several shards, more than their code can lose.
+    pub crowded_count: u64,
+    /// Some of these units.
+    pub crowded_units: BTreeSet<String>,
     /// Bytes read and checked against the metadata.
     pub bytes_verified: u64,
     /// By code.
@@ -111,6 +124,7 @@ impl Tally {
         segment: SegmentId,
         record: &SegmentRecord,
         verdicts: &[Standing],
+        roster: &Roster,
         margins: &mut Margins,
         catalogue: &dyn Catalogue,
     ) -> Result<(), CatalogueError> {
@@ -132,10 +146,11 @@ impl Tally {
         of_code.data_bytes += record.geometry.data_bytes;
         of_code.stored_bytes += record.shard_bytes() * record.shards.len() as u64;
         of_code.degraded_count += u64::from(!whole);
+        self.count_crowded(record, roster, margins);
 
-        match state(record, verdicts, margins) {
+        match state(record, verdicts, roster, margins) {
             State::Readable(survives) => {
-                self.count_readable(Some(survives));
+                self.count_readable(record, Some(survives));
                 if whole {
                     self.whole_count += 1;
                 } else {
@@ -150,7 +165,7 @@ impl Tally {
                 let places = catalogue.places(segment, &data)?;
                 if places.is_empty() {
                     // The lost bytes were overwritten or deleted, so no file misses them.
-                    self.count_readable(rest);
+                    self.count_readable(record, rest);
                     return self.count_wanting(segment, catalogue, false);
                 }
                 self.lost_count += 1;
@@ -163,11 +178,33 @@ impl Tally {
         Ok(())
     }
 
-    fn count_readable(&mut self, survives: Option<Survives>) {
-        if let Some(Survives { nodes, .. }) = survives {
-            self.margin = Some(self.margin.map_or(nodes, |margin| margin.min(nodes)));
-            *self.margins.entry(nodes).or_default() += 1;
+    fn count_readable(&mut self, record: &SegmentRecord, survives: Option<Survives>) {
+        let Some(Survives { units, nodes, .. }) = survives else { return };
+        *self.margins.entry(nodes).or_default() += 1;
+        let least =
+            |known: &mut Option<usize>, found: usize| *known = Some(known.map_or(found, |known| known.min(found)));
+        least(&mut self.margin, nodes);
+        least(&mut self.unit_margin, units);
+        let of_code = self.codes.entry(record.code.clone()).or_default();
+        least(&mut of_code.margin, nodes);
+        least(&mut of_code.unit_margin, units);
+    }
+
+    /// Counts a unit that holds more of the segment than may be lost.
+    fn count_crowded(&mut self, record: &SegmentRecord, roster: &Roster, margins: &mut Margins) {
+        let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+        for unit in record.nodes().filter_map(|node| roster.unit(node)) {
+            *held.entry(unit).or_default() += 1;
         }
+        let several: Vec<_> = held.into_iter().filter(|(_, held)| *held > 1).collect();
+        let Some(most) = several.iter().map(|(_, held)| *held).max() else { return };
+        if margins.tolerance(&record.code).is_none_or(|tolerance| most <= tolerance) {
+            return;
+        }
+        self.crowded_count += 1;
+        let room = CROWDED_UNITS.saturating_sub(self.crowded_units.len());
+        let worst = several.into_iter().filter(|(_, held)| *held == most).map(|(unit, _)| unit.to_owned());
+        self.crowded_units.extend(worst.take(room));
     }
 
     /// `short`: it was written with less redundancy, and has no other defect.
@@ -218,7 +255,7 @@ pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(T
             return Ok(());
         }
         let verdicts = noted_standings(segment, &record, roster, &damage);
-        tally.add(segment, &record, &verdicts, &mut margins, catalogue)
+        tally.add(segment, &record, &verdicts, roster, &mut margins, catalogue)
     })?;
     Ok((tally, dead))
 }
@@ -268,10 +305,10 @@ pub(crate) async fn census(
             note(catalogue, segment, &record, &noted, &found, look)?;
             let verdicts = standings(&record, roster, &believed(segment, &record, &noted, &found, look));
             let wanting = verdicts.iter().any(|verdict| matches!(verdict, Standing::Lost(_) | Standing::Misplaced(_)));
-            if let (true, Some(survives)) = (wanting, state(&record, &verdicts, &mut margins).survives()) {
+            if let (true, Some(survives)) = (wanting, state(&record, &verdicts, roster, &mut margins).survives()) {
                 counted.wanting.insert(segment, survives.shards);
             }
-            counted.tally.add(segment, &record, &verdicts, &mut margins, catalogue)?;
+            counted.tally.add(segment, &record, &verdicts, roster, &mut margins, catalogue)?;
             job.update(|progress| progress.segments_done += 1);
         }
     }

@@ -29,7 +29,7 @@ fn tally(segments: &[(SegmentRecord, [Standing; 6])]) -> Tally {
     for (number, (record, verdicts)) in segments.iter().enumerate() {
         let segment = SegmentId(number as u128);
         catalogue.commit(segment, record.clone(), &format!("/f{number}"));
-        tally.add(segment, record, verdicts, &mut margins, &catalogue).expect("added");
+        tally.add(segment, record, verdicts, &Roster::default(), &mut margins, &catalogue).expect("added");
     }
     tally
 }

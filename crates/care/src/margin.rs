@@ -21,6 +21,9 @@ const ELIMINATION_MAX: usize = 1 << 32;
 /// Pairs of native symbols looked at for a light codeword; all of them for codes of up to 500.
 const PAIRS_MAX: usize = 125_000;
 
+/// Sets of groups that are tried for one pattern of groups: some milliseconds.
+const GROUP_PATTERNS_MAX: usize = 1000;
+
 /// Codes by spec, and answers already worked out: a volume has few codes and few patterns of loss.
 #[derive(Default)]
 pub struct Margins {
@@ -32,6 +35,8 @@ struct Known {
     code: Arc<dyn Code>,
     judge: Judge,
     margins: HashMap<Vec<bool>, Option<usize>>,
+    /// Losses of whole groups, by the groups of the shards that are there.
+    of_groups: HashMap<Vec<Option<usize>>, usize>,
     /// Symbols of a stripe that a repair reads, by available and lost shards.
     repairs: HashMap<(Vec<bool>, Vec<usize>), Option<u64>>,
 }
@@ -62,6 +67,42 @@ impl Margins {
         }
         let margin = known.margin(there);
         known.margins.insert(there.to_vec(), margin);
+        margin
+    }
+
+    /// Losses of any as many shards are survived; `None`: the code is not known.
+    pub fn tolerance(&mut self, spec: &str) -> Option<usize> {
+        Some(self.known(spec)?.code.shape().tolerance)
+    }
+
+    /// Further losses of whole groups of shards, as of all on one node, that the data survives. `groups` has the number of the group of each
+    /// shard that is there, in the order in which they come; `shards` is how many single ones may go.
+    pub fn of_groups(&mut self, record: &SegmentRecord, groups: &[Option<usize>], shards: usize) -> usize {
+        let sizes = sizes(groups);
+        if sizes.iter().all(|size| *size == 1) {
+            return shards;
+        }
+        let counted = largest_within(&sizes, shards);
+        let Some(known) = self.known(&record.code).filter(|known| !matches!(known.judge, Judge::Count)) else {
+            return counted;
+        };
+        if let Some(margin) = known.of_groups.get(groups) {
+            return *margin;
+        }
+        // What counting allows is a floor: another pattern of as many losses may be worse than that of these groups.
+        let all: Vec<usize> = (0..sizes.len()).collect();
+        let there = vec![true; sizes.len()];
+        let left = |kept: &[bool]| -> Vec<bool> {
+            groups.iter().map(|group| group.is_some_and(|group| kept[group])).collect()
+        };
+        let mut margin = counted;
+        while margin < all.len() && patterns(all.len(), margin + 1) <= GROUP_PATTERNS_MAX {
+            if !survives_all(&there, &all, margin + 1, &|kept| known.margin(&left(kept)).is_some()) {
+                break;
+            }
+            margin += 1;
+        }
+        known.of_groups.insert(groups.to_vec(), margin);
         margin
     }
 
@@ -111,6 +152,32 @@ impl Margins {
     }
 }
 
+/// How many shards each group has.
+fn sizes(groups: &[Option<usize>]) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    for group in groups.iter().flatten() {
+        if *group >= sizes.len() {
+            sizes.resize(group + 1, 0);
+        }
+        sizes[*group] += 1;
+    }
+    sizes
+}
+
+/// How many groups of these sizes may go, whichever they are, when any `shards` shards may.
+fn largest_within(sizes: &[usize], mut shards: usize) -> usize {
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let fits = |size: &&usize| match shards.checked_sub(**size) {
+        Some(rest) => {
+            shards = rest;
+            true
+        }
+        None => false,
+    };
+    sizes.iter().take_while(fits).count()
+}
+
 fn offers(there: &[bool]) -> Offers {
     let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
     Offers(there.iter().map(|there| there.then_some(offer)).collect())
@@ -133,7 +200,7 @@ impl Known {
         } else {
             Judge::Checks(Checks { generator: linear::generator(&*code).ok()?, erasures: Erasures::new(&*code).ok()? })
         };
-        Some(Self { code, judge, margins: HashMap::new(), repairs: HashMap::new() })
+        Some(Self { code, judge, margins: HashMap::new(), of_groups: HashMap::new(), repairs: HashMap::new() })
     }
 
     fn margin(&self, there: &[bool]) -> Option<usize> {

@@ -192,7 +192,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
             continue;
         }
         let there: Vec<bool> = verdicts.iter().map(Standing::is_there).collect();
-        let survives = state(&record, &verdicts, &mut margins).survives();
+        let survives = state(&record, &verdicts, roster, &mut margins).survives();
         estimate.unreadable_count += u64::from(survives.is_none());
         let margin = match survives {
             Some(survives) => survives.shards,

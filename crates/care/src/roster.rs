@@ -8,7 +8,7 @@ use weft_env::{Clock, TaskSet};
 use weft_format::NodeId;
 use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_nodes::{Node, NodeErrorKind, Space};
-use weft_transfer::Transfer;
+use weft_transfer::{Transfer, even_load};
 
 /// A job waits this long for a node to say who it is. After that the node is out of reach, and the job continues without it.
 const PROBE_DEADLINE: Duration = Duration::from_secs(10);
@@ -135,6 +135,19 @@ impl Roster {
             is_said && !facts.answers() || matches!(facts.reach, Reach::Wiped(_))
         };
         self.nodes.get(&node).is_none_or(is_lost)
+    }
+
+    /// The failure unit that the node is in; `None`: it is not known.
+    pub fn unit(&self, node: NodeId) -> Option<&str> {
+        self.nodes.get(&node).map(|facts| self.rule.unit(&facts.record.domain))
+    }
+
+    /// Shards of a segment in the fullest unit, if `shard_count` shards are spread as evenly as can be over the nodes that take new ones.
+    pub fn even_load(&self, shard_count: usize) -> usize {
+        let takes =
+            |(id, facts): &(&NodeId, &NodeFacts)| facts.record.state == NodeState::Active && !self.given_up(**id);
+        let units = self.nodes.iter().filter(takes).map(|(_, facts)| self.rule.unit(&facts.record.domain));
+        even_load(units, shard_count, &self.rule)
     }
 
     /// The node's name as the user knows it, or its id.

@@ -4,7 +4,7 @@
 //! The most important rule: *unknown is not absent*. A shard is lost only after a positive answer, or if its node is given up.
 
 use crate::roster::{Roster, blames_shard};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use weft_format::NodeId;
 use weft_format::records::{NodeState, SegmentRecord};
 use weft_nodes::NodeErrorKind;
@@ -30,7 +30,7 @@ pub enum Standing {
 pub enum Misplacement {
     /// Its node is being emptied.
     Draining,
-    /// Another shard of the segment is in the same failure domain.
+    /// More shards of the segment are in its failure domain than have to be.
     SharedDomain(String),
     /// Its node holds more than its share, and another less.
     Overfull {
@@ -84,7 +84,7 @@ impl Standing {
             Self::Sound => return None,
             Self::Misplaced(Misplacement::Draining) => "its node is draining".into(),
             Self::Misplaced(Misplacement::SharedDomain(domain)) => {
-                format!("another shard of the segment is in the same failure domain, {domain}")
+                format!("too many shards of the segment are in one failure domain, {domain}")
             }
             Self::Misplaced(Misplacement::Overfull { .. }) => "its node holds more than its share".into(),
             Self::OutOfReach => "its node does not answer".into(),
@@ -136,19 +136,29 @@ fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Stand
     }
 }
 
-/// If several shards are in one domain, all but one are misplaced. A shard that is out of reach also occupies its domain.
+/// If more shards are in one domain than have to be, those beyond are misplaced. A shard that is out of reach also occupies its domain.
 fn mark_shared_domains(record: &SegmentRecord, roster: &Roster, verdicts: &mut [Standing]) {
-    let domain_of = |index: usize| -> Option<&str> {
-        let node = record.shards[index].as_ref()?.node;
-        roster.nodes.get(&node).map(|facts| roster.rule.unit(&facts.record.domain))
-    };
-    let silent = (0..verdicts.len()).filter(|index| verdicts[*index].is_silent());
-    let mut taken: BTreeSet<&str> = silent.filter_map(domain_of).collect();
-    for (index, verdict) in verdicts.iter_mut().enumerate() {
-        if let (Standing::Sound, Some(domain)) = (&*verdict, domain_of(index))
-            && !taken.insert(domain)
-        {
-            *verdict = Standing::Misplaced(Misplacement::SharedDomain(domain.into()));
+    let domain_of = |index: usize| -> Option<&str> { roster.unit(record.shards[index].as_ref()?.node) };
+    let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+    let is_silent = |index: &usize| verdicts[*index].is_silent();
+    let silent = (0..verdicts.len()).filter(is_silent);
+    silent.filter_map(domain_of).for_each(|domain| *held.entry(domain).or_default() += 1);
+    let mut others = Vec::new();
+    for (index, verdict) in verdicts.iter().enumerate() {
+        if let (Standing::Sound, Some(domain)) = (verdict, domain_of(index)) {
+            let held = held.entry(domain).or_default();
+            *held += 1;
+            others.push((index, domain, *held));
+        }
+    }
+    // How many have to be is looked up only if it matters.
+    if others.iter().all(|(_, _, held)| *held == 1) {
+        return;
+    }
+    let most = roster.even_load(record.shards.len());
+    for (index, domain, held) in others {
+        if held > most {
+            verdicts[index] = Standing::Misplaced(Misplacement::SharedDomain(domain.into()));
         }
     }
 }

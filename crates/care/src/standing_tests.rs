@@ -2,7 +2,7 @@ use super::*;
 use crate::roster::{NodeFacts, Reach};
 use weft_format::Generation;
 use weft_format::geometry::Geometry;
-use weft_format::records::{NodeRecord, ShardLocation};
+use weft_format::records::{NodeRecord, PlacementRule, ShardLocation};
 use weft_format::shard::Digest;
 use weft_nodes::{NodeErrorKind, Space};
 
@@ -89,6 +89,33 @@ fn of_two_shards_in_one_domain_one_must_go() {
     let verdicts = standings(&record(&[Some(1), Some(2), Some(3)]), &roster, &[]);
     let misplaced = Standing::Misplaced(Misplacement::SharedDomain("rack".into()));
     assert_eq!(verdicts, [Standing::Sound, misplaced, Standing::Sound]);
+}
+
+/// Two racks of two, and perhaps one more.
+fn racks(unit_shards: u32, more: &[&str]) -> Roster {
+    let domains = [&["a", "a", "b", "b"][..], more].concat();
+    let nodes = (1..).zip(domains).map(|(id, domain)| facts(id, NodeState::Active, true, domain)).collect();
+    Roster { rule: PlacementRule { unit_shards, ..PlacementRule::default() }, ..roster(nodes) }
+}
+
+#[test]
+fn a_domain_may_hold_as_many_shards_as_it_must() {
+    let record = record(&[Some(1), Some(2), Some(3), Some(4)]);
+    let misplaced = |roster: &Roster| {
+        standings(&record, roster, &[]).iter().filter(|standing| **standing != Standing::Sound).count()
+    };
+    assert_eq!(misplaced(&racks(2, &[])), 0, "four shards on two racks");
+    assert_eq!(misplaced(&racks(1, &[])), 2, "the rule does not allow it");
+    assert_eq!(misplaced(&racks(2, &["c"])), 0, "three racks are too few for four shards of one each");
+    assert_eq!(misplaced(&racks(2, &["c", "d"])), 2, "four are enough");
+    // A node that leaves does not count.
+    let mut leaving = racks(2, &["c", "d"]);
+    leaving.nodes.values_mut().last().expect("a node").record.state = NodeState::Draining;
+    assert_eq!(misplaced(&leaving), 0);
+    let mut lost = racks(2, &["c", "d"]);
+    lost.nodes.values_mut().last().expect("a node").record.state = NodeState::Lost;
+    lost.nodes.values_mut().last().expect("a node").reach = Reach::OutOfReach("gone".into());
+    assert_eq!(misplaced(&lost), 0);
 }
 
 #[test]

@@ -2,20 +2,31 @@
 //! which of its bytes are lost.
 
 use crate::margin::Margins;
+use crate::roster::Roster;
 use crate::standing::{Loss, Standing};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use weft_format::NodeId;
-use weft_format::records::SegmentRecord;
+use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_transfer::{Soundness, Usable};
 
 /// Further losses that something survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Survives {
+    /// Of failure units, each with all its nodes.
+    pub units: usize,
     /// Of nodes.
     pub nodes: usize,
     /// Of shards.
     pub shards: usize,
+}
+
+impl Survives {
+    /// What two parts of the data survive together.
+    fn least(self, other: Self) -> Self {
+        let (units, nodes) = (self.units.min(other.units), self.nodes.min(other.nodes));
+        Self { units, nodes, shards: self.shards.min(other.shards) }
+    }
 }
 
 /// The state of a segment.
@@ -45,15 +56,17 @@ impl State {
 }
 
 /// The state of a segment with these verdicts on its shards. Damage counts where it is: in another stripe the shard is there.
-pub fn state(record: &SegmentRecord, verdicts: &[Standing], margins: &mut Margins) -> State {
+pub fn state(record: &SegmentRecord, verdicts: &[Standing], roster: &Roster, margins: &mut Margins) -> State {
     let patterns = soundness(record, verdicts, false).patterns();
     let of_stripes: Vec<Option<Survives>> = (patterns.iter())
         .map(|there| {
             let shards = margins.margin(record, there)?;
-            Some(Survives { shards, nodes: nodes_survived(record, there, shards) })
+            let nodes = margins.of_groups(record, &groups(record, there, Some), shards);
+            let units = margins.of_groups(record, &groups(record, there, |node| roster.unit(node)), shards);
+            Some(Survives { units, nodes, shards })
         })
         .collect();
-    let least = of_stripes.iter().flatten().min().copied();
+    let least = of_stripes.iter().flatten().copied().reduce(Survives::least);
     if let (Some(survives), true) = (least, of_stripes.iter().all(Option::is_some)) {
         return State::Readable(survives);
     }
@@ -79,23 +92,17 @@ fn soundness(record: &SegmentRecord, verdicts: &[Standing], with_silent: bool) -
     Soundness::new(record.geometry, verdicts.iter().map(usable))
 }
 
-/// How many nodes may go when any `shards` shards may: fewer, where a node holds several.
-fn nodes_survived(record: &SegmentRecord, there: &[bool], mut shards: usize) -> usize {
-    let mut held: BTreeMap<NodeId, usize> = BTreeMap::new();
-    for (location, there) in record.shards.iter().zip(there) {
-        if let (Some(location), true) = (location, there) {
-            *held.entry(location.node).or_default() += 1;
-        }
-    }
-    let mut counts: Vec<usize> = held.into_values().collect();
-    counts.sort_unstable_by(|a, b| b.cmp(a));
-    let mut nodes = 0;
-    for count in counts {
-        let Some(rest) = shards.checked_sub(count) else { break };
-        shards = rest;
-        nodes += 1;
-    }
-    nodes
+/// The number of the group of each shard that is there: those of one kind are in one, and those whose kind is not known each in its own.
+fn groups<K: Ord>(record: &SegmentRecord, there: &[bool], kind: impl Fn(NodeId) -> Option<K>) -> Vec<Option<usize>> {
+    let (mut known, mut count) = (BTreeMap::new(), 0);
+    let group = |(location, there): (&Option<ShardLocation>, &bool)| {
+        let kind = location.as_ref().filter(|_| *there).map(|location| kind(location.node))?;
+        let next = count;
+        let group = kind.map_or(next, |kind| *known.entry(kind).or_insert(next));
+        count = count.max(group + 1);
+        Some(group)
+    };
+    record.shards.iter().zip(there).map(group).collect()
 }
 
 #[cfg(test)]

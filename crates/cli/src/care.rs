@@ -161,14 +161,14 @@ pub fn progress_bar() -> ProgressBar {
 
 /// The number of further losses that every file survives, as a sentence: the first line of `weft status`.
 pub fn survival(tally: &Tally) -> String {
-    let of_the_others = |margin| match margin {
+    let of_the_others = || match tally.margin {
         None => String::new(),
-        Some(margin) => format!("; every other file survives {}", losses(margin)),
+        Some(margin) => format!("; every other file survives {}", losses(margin, tally.unit_margin)),
     };
     if tally.lost_count > 0 {
         let files = count(tally.lost_paths.len() as u64, "file");
         let verb = if tally.lost_paths.len() == 1 { "is" } else { "are" };
-        return format!("{files} {verb} LOST in part or whole{}", of_the_others(tally.margin));
+        return format!("{files} {verb} LOST in part or whole{}", of_the_others());
     }
     if tally.out_of_reach_count > 0 {
         let files = count(tally.out_of_reach_paths.len() as u64, "file");
@@ -176,19 +176,27 @@ pub fn survival(tally: &Tally) -> String {
             (0, 1..) => "by this user, who may not read some nodes",
             _ => "until nodes answer again",
         };
-        return format!("{files} cannot be read {until}{}", of_the_others(tally.margin));
+        return format!("{files} cannot be read {until}{}", of_the_others());
     }
     match tally.margin {
         None => "there are no stored files yet".into(),
-        Some(margin) => format!("every file survives {}", losses(margin)),
+        Some(margin) => format!("every file survives {}", losses(margin, tally.unit_margin)),
     }
 }
 
-fn losses(margin: usize) -> String {
-    match margin {
-        0 => "the loss of 0 more nodes: the next one lost may take data with it".into(),
-        1 => "the loss of any 1 more node".into(),
-        more => format!("the loss of any {more} more nodes"),
+/// Of failure units it is said where they are not as many as of nodes.
+pub fn losses(nodes: usize, units: Option<usize>) -> String {
+    match (nodes, units.filter(|units| *units != nodes)) {
+        (0, _) => "the loss of 0 more nodes: the next one lost may take data with it".into(),
+        (1, None) => "the loss of any 1 more node".into(),
+        (_, None) => format!("the loss of any {nodes} more nodes"),
+        (_, Some(units)) => {
+            format!(
+                "the loss of any {}, or of any {}",
+                count(nodes as u64, "more node"),
+                count(units as u64, "failure unit")
+            )
+        }
     }
 }
 
@@ -228,6 +236,15 @@ pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
     say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
     let short = "written with less redundancy since nodes were away";
     say(tally.short_count, short, &tally.short_paths, PATHS_SHOWN);
+    if tally.crowded_count > 0 {
+        let units: Vec<String> = tally.crowded_units.iter().map(|unit| render::line(unit)).collect();
+        lines.push(format!(
+            "{} with more shards in one failure unit than may be lost ({}): care moves them as far as there are other units; add nodes in \
+             others, or choose a code with more parities",
+            count(tally.crowded_count, "segment"),
+            units.join(", ")
+        ));
+    }
     lines
 }
 

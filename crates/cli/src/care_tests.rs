@@ -22,6 +22,10 @@ fn durations_read_well() {
 fn the_first_line_of_status() {
     let tally = Tally { segment_count: 4, whole_count: 4, margin: Some(2), ..Tally::default() };
     assert_eq!(survival(&tally), "every file survives the loss of any 2 more nodes");
+    let same = Tally { unit_margin: Some(2), ..tally.clone() };
+    assert_eq!(survival(&same), "every file survives the loss of any 2 more nodes");
+    let shared = Tally { unit_margin: Some(1), ..tally.clone() };
+    assert_eq!(survival(&shared), "every file survives the loss of any 2 more nodes, or of any 1 failure unit");
     let tally = Tally { margin: Some(1), ..tally };
     assert_eq!(survival(&tally), "every file survives the loss of any 1 more node");
     let bare = Tally { margin: Some(0), ..tally.clone() };

@@ -71,7 +71,7 @@ fn view(nodes: usize, rack_nodes: usize) -> View {
 
 fn placed(layout: &Layout, i: u64) -> Placement {
     static NO_NODES: BTreeSet<NodeId> = BTreeSet::new();
-    static NO_DOMAINS: BTreeSet<String> = BTreeSet::new();
+    static NOTHING_HELD: BTreeMap<String, usize> = BTreeMap::new();
     let request = PlacementRequest {
         segment: SegmentId::new(
             1_700_000_000_000 + i / 7,
@@ -80,9 +80,9 @@ fn placed(layout: &Layout, i: u64) -> Placement {
         shard_count: SHARDS,
         shard_bytes: 1,
         excluded_nodes: &NO_NODES,
-        excluded_domains: &NO_DOMAINS,
+        held: &NOTHING_HELD,
+        unit_shards: 1,
         within: None,
-        allow_shared_domains: false,
     };
     layout.place(&request).expect("there are nodes enough")
 }

@@ -20,5 +20,5 @@ pub use estimator::{Health, Observation};
 pub use membership::{Member, Membership, View};
 pub use placement::{
     Balance, Holdings, Layout, Load, LossRisk, Pass, Placement, PlacementError, PlacementRequest, Relocation, Room,
-    loss_risk, place, place_groups, place_lost, set_count, usable_room,
+    even_load, loss_risk, place, place_groups, place_lost, set_count, usable_room,
 };

@@ -84,7 +84,7 @@ fn a_node_that_left_and_came_back_starts_afresh() {
 
 #[test]
 fn members_have_the_units_and_localities_of_the_rule() {
-    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 5 };
+    let rule = PlacementRule { unit_depth: 2, unit_shards: 1, locality_depth: 1, set_count: 5 };
     let host = NodeRecord { domain: "site/rack/host".into(), ..record("a") };
     let view = Membership::new([(NodeId(1), host)], rule).view();
     let member = &view.members[&NodeId(1)];

@@ -1,4 +1,4 @@
-//! Where a segment's shards go: weighted rendezvous hashing, at most one shard per domain.
+//! Where a segment's shards go: weighted rendezvous hashing, at most so many shards per domain, by default one.
 //!
 //! Every node draws a time for the segment, `-ln(u) / w`, with `u` in (0, 1) from a hash of (segment, node). The times of a
 //! domain's nodes race like one node with the sum of their weights, so taking domains as their first node arrives chooses
@@ -10,6 +10,11 @@
 //! than once: Rosen, "On sampling with probability proportional to size", J. Stat. Plan. Inference 62 (1997). The
 //! price: where domains are chosen often, a node that comes to one makes some shards move that it does not get, about half
 //! as many times its own as its domain is chosen (1 % more where that is once in fifty segments).
+//!
+//! Where a segment has more shards than there are domains, and several may share one, all domains take a first shard before any takes
+//! a second, and so on; so they are spread as evenly as can be. Which domains take one more is drawn in the same way by their weights and
+//! names, so that nodes that come to one do not decide about it. In each the first nodes to arrive take its shards. Where these are
+//! several, heavy nodes have a little less than their weight's share, since each takes one at most.
 //!
 //! [`place`] ranks all nodes: plain, and the reference. [`Layout`] gives the same places for many segments of one view and
 //! looks only at nodes that come in early.
@@ -25,12 +30,12 @@ pub use balance::{Balance, Holdings, Load, Pass, Relocation};
 pub use groups::{place_groups, place_lost};
 pub use layout::Layout;
 pub use risk::{LossRisk, loss_risk, set_count};
-pub use room::{Pool, Room, fill, usable_room};
+pub use room::{Room, usable_room};
 
 use crate::membership::{Member, View};
 use draw::Words;
-use std::collections::BTreeSet;
-use weft_format::records::NodeState;
+use std::collections::{BTreeMap, BTreeSet};
+use weft_format::records::{NodeState, PlacementRule};
 use weft_format::{NodeId, SegmentId};
 
 /// Room left on every node, beyond the shard: for what others are writing at the same time, and for deleting and compacting
@@ -51,12 +56,18 @@ pub struct PlacementRequest<'a> {
     pub shard_bytes: u64,
     /// Nodes that are not to be used: they failed, or hold a shard of this segment.
     pub excluded_nodes: &'a BTreeSet<NodeId>,
-    /// Domains that are not to be used: they hold a shard of this segment.
-    pub excluded_domains: &'a BTreeSet<String>,
+    /// Shards of this segment that domains hold already.
+    pub held: &'a BTreeMap<String, usize>,
+    /// Shards of the segment in one domain at most, those that it holds included: losing that domain loses as many.
+    pub unit_shards: usize,
     /// Only nodes of this locality; `None`: all.
     pub within: Option<&'a str>,
-    /// Where there are too few domains, put several shards into one: losing that domain then loses several. Never a default.
-    pub allow_shared_domains: bool,
+}
+
+impl PlacementRequest<'_> {
+    fn held_in(&self, domain: &str) -> usize {
+        self.held.get(domain).copied().unwrap_or(0)
+    }
 }
 
 /// Where shards go.
@@ -64,8 +75,8 @@ pub struct PlacementRequest<'a> {
 pub struct Placement {
     /// `shard_count` distinct nodes, by position of the shard.
     pub nodes: Vec<NodeId>,
-    /// Further nodes, best first. Unless domains are shared, each is of a domain that `nodes` does not use, and no two are
-    /// of one domain; then nodes of used domains follow, which can stand in for the node of their own domain only.
+    /// Further nodes, best first. Each may take one of the shards as long as its domain then has no more than are allowed; where all
+    /// domains are full it can stand in for a node of its own domain only.
     pub alternates: Vec<NodeId>,
 }
 
@@ -93,11 +104,7 @@ pub enum PlacementError {
         left_out: String,
     },
     /// Enough nodes, in too few domains.
-    #[error(
-        "{wanted} failure domains are needed and the {usable} usable nodes are in {domains}: add nodes in {} more, \
-         give nodes domains of their own, choose a code with fewer shards, or allow shared domains",
-        .wanted - .domains
-    )]
+    #[error("{}", too_few_domains(*.wanted, *.usable, *.domains, *.unit_shards))]
     TooFewDomains {
         /// Shards to place.
         wanted: usize,
@@ -105,7 +112,24 @@ pub enum PlacementError {
         usable: usize,
         /// Distinct domains of these.
         domains: usize,
+        /// Shards of a segment that one may hold.
+        unit_shards: usize,
     },
+}
+
+fn too_few_domains(wanted: usize, usable: usize, domains: usize, unit_shards: usize) -> String {
+    match unit_shards {
+        1 => format!(
+            "{wanted} failure domains are needed and the {usable} usable nodes are in {domains}: add nodes in {} more, \
+             give nodes domains of their own, choose a code with fewer shards, or let a domain hold several shards \
+             (`weft placement META --per-unit`)",
+            wanted.saturating_sub(domains)
+        ),
+        _ => format!(
+            "{wanted} shards do not fit on the {usable} usable nodes in {domains} failure domains with at most {unit_shards} shards in \
+             one: add nodes in other domains, or choose a code with fewer shards or more parities"
+        ),
+    }
 }
 
 fn count_noun(count: usize, noun: &str) -> String {
@@ -129,33 +153,69 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
             left_out: left_out(view, request),
         });
     }
-    let mut used_domains: BTreeSet<&str> = request.excluded_domains.iter().map(String::as_str).collect();
-    let (mut firsts, mut seconds): (Vec<NodeId>, Vec<NodeId>) = (Vec::new(), Vec::new());
-    for (node, member) in &ranked {
-        let of_its_own = used_domains.insert(&member.domain);
-        if of_its_own { &mut firsts } else { &mut seconds }.push(*node);
+    let allowed = ranked.iter().filter(|ranked| ranked.tier <= request.unit_shards).count();
+    if allowed < wanted {
+        let domains = ranked.iter().map(|ranked| ranked.member.domain.as_str()).collect::<BTreeSet<_>>().len();
+        let (usable, unit_shards) = (ranked.len(), request.unit_shards);
+        return Err(PlacementError::TooFewDomains { wanted, usable, domains, unit_shards });
     }
-    if firsts.len() < wanted && !request.allow_shared_domains {
-        return Err(PlacementError::TooFewDomains { wanted, usable: ranked.len(), domains: firsts.len() });
-    }
-    firsts.append(&mut seconds);
-    let alternates = firsts.split_off(wanted);
-    Ok(Placement { nodes: by_position(request.segment, &firsts), alternates })
+    let mut nodes: Vec<NodeId> = ranked.into_iter().map(|ranked| ranked.id).collect();
+    let alternates = nodes.split_off(wanted);
+    Ok(Placement { nodes: by_position(request.segment, &nodes), alternates })
 }
 
-/// Nodes that can take a shard, best first.
-fn rank<'v>(view: &'v View, request: &PlacementRequest<'_>) -> Vec<(NodeId, &'v Member)> {
+/// The number of shards of a segment in the fullest unit, if `shard_count` shards are spread as evenly as can be over nodes of these
+/// `units`, each named once for each node, and `rule` allows it; else what the rule allows.
+pub fn even_load<'u>(units: impl Iterator<Item = &'u str>, shard_count: usize, rule: &PlacementRule) -> usize {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    units.for_each(|unit| *counts.entry(unit).or_default() += 1);
+    draw::even_load(&counts.into_values().collect::<Vec<_>>(), shard_count).min(rule.unit_shards.max(1) as usize)
+}
+
+impl View {
+    /// [`even_load`] of the nodes that take new shards.
+    pub fn even_load(&self, shard_count: usize) -> usize {
+        let active = self.members.values().filter(|member| member.state == NodeState::Active);
+        even_load(active.map(|member| member.domain.as_str()), shard_count, &self.rule)
+    }
+}
+
+/// A node that can take a shard.
+struct Ranked<'v> {
+    /// Shards of the segment that its domain has when it takes one, after the nodes of the domain that rank before it.
+    tier: usize,
+    /// Of the domain, and when two are alike.
+    rank: f64,
+    arrival: f64,
+    id: NodeId,
+    member: &'v Member,
+}
+
+/// Nodes that can take a shard, best first: domains with fewer shards first.
+fn rank<'v>(view: &'v View, request: &PlacementRequest<'_>) -> Vec<Ranked<'v>> {
     let shares = draw::shares(view, request.shard_count);
     let drawer = Words::of_drawer(request.segment, view.rule.set_count);
-    let usable = view.members.iter().filter(|(id, member)| obstacle(**id, member, request).is_none());
-    let drawn = usable.map(|(id, member)| {
+    let mut domains: BTreeMap<&str, Vec<(f64, NodeId, &Member)>> = BTreeMap::new();
+    for (id, member) in view.members.iter().filter(|(id, member)| obstacle(**id, member, request).is_none()) {
         let arrival = draw::arrival(drawer.pair(Words::of_node(*id)), draw::effective_weight(view, member));
-        let rank = shares.get(member.domain.as_str()).map_or(f64::INFINITY, |share| share.rank(arrival));
-        (rank, arrival, *id, member)
-    });
-    let mut drawn: Vec<_> = drawn.collect();
-    drawn.sort_by(|a, b| (a.0.total_cmp(&b.0)).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
-    drawn.into_iter().map(|(_, _, id, member)| (id, member)).collect()
+        domains.entry(&member.domain).or_default().push((arrival, *id, member));
+    }
+    let mut ranked = Vec::new();
+    for (domain, mut nodes) in domains {
+        nodes.sort_by(|a, b| (a.0.total_cmp(&b.0)).then(a.1.cmp(&b.1)));
+        let Some(share) = shares.domains.get(domain) else { continue };
+        let arrival = match shares.full {
+            // The first of its nodes to arrive.
+            0 => nodes[0].0,
+            _ => draw::arrival(drawer.pair(Words::of_text(domain)), share.weight),
+        };
+        let (rank, first) = (share.rank(arrival), request.held_in(domain) + 1);
+        let of_domain = (first..).zip(nodes);
+        ranked.extend(of_domain.map(|(tier, (_, id, member))| Ranked { tier, rank, arrival, id, member }));
+    }
+    let by_rank = |a: &Ranked<'_>, b: &Ranked<'_>| a.rank.total_cmp(&b.rank).then(a.arrival.total_cmp(&b.arrival));
+    ranked.sort_by(|a, b| a.tier.cmp(&b.tier).then(by_rank(a, b)).then(a.id.cmp(&b.id)));
+    ranked
 }
 
 /// The obstacle that callers tell apart: it goes away when something is deleted.
@@ -174,12 +234,10 @@ fn obstacle(id: NodeId, member: &Member, request: &PlacementRequest<'_>) -> Opti
 
 /// Why this request does not want a node.
 fn request_obstacle(id: NodeId, domain: &str, locality: &str, request: &PlacementRequest<'_>) -> Option<&'static str> {
-    // With shared domains allowed a domain is never an obstacle, only a node.
-    let domain_excluded = || !request.allow_shared_domains && request.excluded_domains.contains(domain);
     match request.within {
         Some(within) if within != locality => Some("elsewhere"),
         _ if request.excluded_nodes.contains(&id) => Some("failed just now or in use"),
-        _ if domain_excluded() => Some("in a domain in use"),
+        _ if request.held_in(domain) >= request.unit_shards => Some("in a domain in use"),
         _ => None,
     }
 }
@@ -225,3 +283,7 @@ fn by_position(segment: SegmentId, chosen: &[NodeId]) -> Vec<NodeId> {
 #[cfg(test)]
 #[path = "placement_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "placement/shared_tests.rs"]
+mod shared_tests;

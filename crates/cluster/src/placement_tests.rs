@@ -35,15 +35,15 @@ pub(super) fn segment(i: u64) -> SegmentId {
 
 pub(super) fn request(i: u64, shard_count: usize) -> PlacementRequest<'static> {
     static NO_NODES: BTreeSet<NodeId> = BTreeSet::new();
-    static NO_DOMAINS: BTreeSet<String> = BTreeSet::new();
+    static NOTHING_HELD: BTreeMap<String, usize> = BTreeMap::new();
     PlacementRequest {
         segment: segment(i),
         shard_count,
         shard_bytes: 1,
         excluded_nodes: &NO_NODES,
-        excluded_domains: &NO_DOMAINS,
+        held: &NOTHING_HELD,
+        unit_shards: 1,
         within: None,
-        allow_shared_domains: false,
     }
 }
 
@@ -175,9 +175,9 @@ fn never_two_shards_in_one_domain() {
 fn excluded_nodes_and_domains_are_not_used() {
     let view = view([("a", 1), ("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
     let nodes = BTreeSet::from([NodeId(3)]);
-    let domains = BTreeSet::from(["a".to_string()]);
+    let held = BTreeMap::from([("a".to_string(), 1)]);
     for i in 0..100 {
-        let request = PlacementRequest { excluded_nodes: &nodes, excluded_domains: &domains, ..request(i, 2) };
+        let request = PlacementRequest { excluded_nodes: &nodes, held: &held, ..request(i, 2) };
         let mut placed = place(&view, &request).unwrap();
         placed.nodes.sort();
         assert_eq!(placed.nodes, [NodeId(4), NodeId(5)]);
@@ -202,14 +202,26 @@ fn too_few_nodes_are_an_error_that_names_the_numbers_and_the_reasons() {
 }
 
 #[test]
-fn too_few_domains_are_refused_unless_sharing_is_allowed() {
+fn too_few_domains_are_refused_unless_they_may_hold_several() {
     let view = view([("a", 1), ("a", 1), ("b", 1), ("b", 1), ("c", 1), ("c", 1)]);
-    assert_eq!(place(&view, &request(0, 4)), Err(PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3 }));
-    let shared = PlacementRequest { allow_shared_domains: true, ..request(0, 4) };
+    let too_few = PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3, unit_shards: 1 };
+    assert_eq!(place(&view, &request(0, 4)), Err(too_few));
+    let shared = PlacementRequest { unit_shards: 2, ..request(0, 4) };
     let placement = place(&view, &shared).unwrap();
     let used: BTreeSet<&str> = placement.nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
     assert_eq!(used.len(), 3, "every domain is used before any is used twice");
     assert_eq!(placement.nodes.iter().collect::<BTreeSet<_>>().len(), 4, "never two shards on one node");
+    // One node too few in one domain: the others would need a third.
+    let gone = BTreeSet::from([NodeId(1)]);
+    let error = place(&view, &PlacementRequest { excluded_nodes: &gone, unit_shards: 2, ..request(0, 6) }).unwrap_err();
+    assert!(matches!(error, PlacementError::TooFewNodes { usable: 5, .. }));
+    let view = self::view([("a", 1), ("a", 1), ("a", 1), ("b", 1)]);
+    let error = place(&view, &PlacementRequest { unit_shards: 2, ..request(0, 4) }).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "4 shards do not fit on the 4 usable nodes in 2 failure domains with at most 2 shards in one: add nodes in other domains, \
+         or choose a code with fewer shards or more parities"
+    );
 }
 
 #[test]

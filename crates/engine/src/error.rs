@@ -64,16 +64,21 @@ pub enum EngineError {
         there: usize,
     },
     /// A placement rule leaves too few failure units.
-    #[error("{policy} needs {needed} failure units, but with {levels} levels there are {units}")]
+    #[error(
+        "{policy} has {needed} shards, but with {levels} levels there are {units} failure units with places for {places}: choose other \
+         levels, more shards in a unit (`--per-unit`, no more than the code can lose), or a code with fewer shards"
+    )]
     TooFewUnits {
         /// The policy's code.
         policy: String,
-        /// Units that it needs.
+        /// Its shards.
         needed: usize,
         /// Levels of a unit by the rule.
         levels: u32,
         /// Units by the rule.
         units: usize,
+        /// Places for shards of a segment in these.
+        places: usize,
     },
     /// Its holder has not given its name.
     #[error("whether the volume is in use cannot be determined")]

@@ -69,7 +69,7 @@ pub use keeper::{Keeper, Loss};
 pub use kinds::{kinds, opener};
 pub use making::format;
 pub use owner::{Owner, current_owner, holder_here};
-pub use placement::{Placement, PlacementReport, Risk};
+pub use placement::{DescribedNode, Layout, Placement, PlacementReport, Plan, PlannedCode, Risk, Wish};
 pub use reader::VolumeReader;
 pub use runtime::{holder, runtime};
 pub use serving::{Encryption, ServeError, ServeSettings, Serving};

@@ -12,11 +12,12 @@ pub use table::{Changes, Displaced, MovedTo, NewNode, NodeTable, OldNode, Place,
 
 use crate::error::EngineError;
 use crate::runtime::runtime;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_care::Renewed;
 use weft_codes::Code;
 use weft_env::Env;
-use weft_format::records::{NodeRecord, NodeState};
+use weft_format::records::{NodeRecord, NodeState, PlacementRule};
 use weft_format::{Ino, NodeId};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_nodes::{NodeAt, NodeIdentity, NodeUrl, Space};
@@ -29,6 +30,16 @@ const LOST: &str = ".lost-";
 #[must_use]
 pub fn active_count(nodes: &[(NodeId, NodeRecord)]) -> usize {
     nodes.iter().filter(|(_, node)| node.state == NodeState::Active).count()
+}
+
+/// How many shards of a segment of this code have a place on these nodes, those that take new ones: a failure unit holds as many as the
+/// rule and the code allow, and a node one.
+pub(crate) fn places<'n>(nodes: impl Iterator<Item = &'n NodeRecord>, rule: &PlacementRule, code: &dyn Code) -> usize {
+    let mut units: BTreeMap<&str, usize> = BTreeMap::new();
+    let active = nodes.filter(|node| node.state == NodeState::Active);
+    active.for_each(|node| *units.entry(rule.unit(&node.domain)).or_default() += 1);
+    let most = rule.unit_shards_of(code.shape().tolerance);
+    units.values().map(|nodes| nodes.min(&most)).sum()
 }
 
 /// Refuses a volume with fewer nodes than a code has shards, by default the code of its root directory: nothing could be written.

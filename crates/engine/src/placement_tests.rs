@@ -1,9 +1,10 @@
 use super::*;
 
 fn report(unit_count: usize, segment_count: u64) -> PlacementReport {
-    let (unit_depth, locality_depth, locality_count) = (0, 0, 0);
+    let (unit_depth, unit_shards, locality_depth, locality_count) = (0, 1, 0, 0);
     PlacementReport {
         unit_depth,
+        unit_shards,
         locality_depth,
         set_count: 0,
         unit_count,
@@ -43,4 +44,19 @@ fn finding_26_what_is_sampled_says_how_far_it_may_be_off() {
     let never_met = Survival { decodable: 10_000, ..sampled.clone() };
     assert!((share_error(&never_met) - 3.0 / 10_000.0).abs() < 1e-12, "what was not met is not impossible");
     assert_eq!(share_error(&Survival { patterns: 10_000, ..sampled }), 0.0);
+}
+
+#[test]
+fn units_with_several_shards_lose_as_many() {
+    // Two on each of three: one unit is survived, two are not.
+    let shared = risks("rs:4+2", &report(3, 10));
+    assert_eq!(shared.len(), 1);
+    assert_eq!((shared[0].failed, shared[0].any_loss, shared[0].lost_share), (2, 1.0, 1.0));
+    // Of four units two hold two shards. Two that fail lose two, three or four shards, of which three are too many.
+    let uneven = risks("rs:4+2", &report(4, 1));
+    assert_eq!(uneven[0].failed, 2);
+    assert!((uneven[0].fatal_share - 5.0 / 6.0).abs() < 1e-12, "{:?}", uneven[0]);
+    assert_eq!(of_units(6, 4, &[0.0; 3])[..2], [0.0, 0.0]);
+    // Where there are enough units nothing changes.
+    assert_eq!(of_units(3, 3, &[0.0, 0.0, 0.5]), [0.0, 0.0, 0.5, 1.0]);
 }

@@ -268,7 +268,7 @@ proptest! {
 
 #[test]
 fn a_rule_cuts_domains_at_its_levels() {
-    let rule = |unit_depth, locality_depth| PlacementRule { unit_depth, locality_depth, set_count: 0 };
+    let rule = |unit_depth, locality_depth| PlacementRule { unit_depth, locality_depth, ..PlacementRule::default() };
     let domain = "site1/rack3/host7";
     let cut = |rule: PlacementRule| (rule.unit(domain), rule.locality(domain));
     assert_eq!(cut(rule(0, 0)), (domain, ""));
@@ -276,4 +276,26 @@ fn a_rule_cuts_domains_at_its_levels() {
     assert_eq!(cut(rule(3, 2)), (domain, "site1/rack3"));
     assert_eq!(cut(rule(9, 9)), (domain, domain));
     assert_eq!((rule(1, 1).unit("nas"), rule(1, 1).unit("")), ("nas", ""));
+}
+
+#[test]
+fn a_unit_takes_no_more_shards_than_the_code_can_lose() {
+    let of =
+        |unit_shards, tolerance| PlacementRule { unit_shards, ..PlacementRule::default() }.unit_shards_of(tolerance);
+    assert_eq!([of(1, 0), of(1, 4), of(2, 0), of(2, 1), of(2, 2), of(2, 4), of(9, 4)], [1, 1, 1, 1, 2, 2, 4]);
+}
+
+#[test]
+fn rules_without_shared_units_are_what_older_programs_read() {
+    let old = PlacementRule { unit_depth: 1, ..PlacementRule::default() };
+    assert_eq!(old.encode(), [8, 1, 16, 1], "version 1, and no field that it does not have");
+    assert_eq!(PlacementRule::decode(&old.encode()), Ok(old));
+    let shared = PlacementRule { unit_shards: 2, ..old };
+    assert_eq!(shared.encode()[..2], [8, 2], "a version that older programs refuse");
+    assert_eq!(PlacementRule::decode(&shared.encode()), Ok(shared));
+    // Neither version says what it does not have.
+    for bytes in [[8, 1, 40, 2], [8, 2, 40, 0], [8, 2, 40, 1]] {
+        assert!(matches!(PlacementRule::decode(&bytes), Err(RecordError::Damaged { .. })), "{bytes:?}");
+    }
+    assert!(matches!(PlacementRule::decode(&[8, 3]), Err(RecordError::UnknownVersion { version: 3, newest: 2, .. })));
 }

@@ -1,6 +1,6 @@
 //! Which members hold an object: a pure function of its name and the members.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_cluster::{PlacementRequest, View, place};
 use weft_format::NodeId;
 use weft_format::records::{Stamp, data_segment};
@@ -38,15 +38,15 @@ impl Closest {
 /// segment, whatever its version, so that all versions of a name are looked for at the same members.
 #[must_use]
 pub fn closest(view: &View, hash: u64, width: usize) -> Closest {
-    let (nodes, domains) = (BTreeSet::new(), BTreeSet::new());
+    let (nodes, held) = (BTreeSet::new(), BTreeMap::new());
     let request = |shard_count| PlacementRequest {
         segment: data_segment(hash, Stamp(0), 0),
         shard_count,
         shard_bytes: 0,
         excluded_nodes: &nodes,
-        excluded_domains: &domains,
+        held: &held,
+        unit_shards: 1,
         within: None,
-        allow_shared_domains: false,
     };
     let placed = (1..=width.min(view.members.len())).rev().find_map(|count| place(view, &request(count)).ok());
     placed.map_or_else(Closest::default, |placed| Closest { nodes: placed.nodes, alternates: placed.alternates })

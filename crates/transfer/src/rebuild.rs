@@ -25,11 +25,11 @@ use crate::scheduler::Plans;
 use crate::suspect::{Failures, ShardFailure, Suspect};
 use crate::transfer::{Inner, Transfer};
 use crate::write::encode::Object;
-use crate::write::place::{Wanted as WantedPlaces, refresh_space};
+use crate::write::place::{Wanted as WantedPlaces, held_by, refresh_space};
 use crate::write::put::store;
 use attempt::Attempt;
 use job::{Job, compare, job, new_shards};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use weft_codes::Wanted;
@@ -109,7 +109,7 @@ impl Transfer {
                 }
             };
             self.inner.charge(effort.bytes_received);
-            let stored = put_all(&self.inner, &job, &objects, avoided).await?;
+            let stored = put_all(&self.inner, &job, &objects, avoided, false).await?;
             Ok(finish(&job, effort, &objects, stored))
         })
     }
@@ -256,12 +256,14 @@ fn bracketing(job: &Job<'_>, computed: &Computed) -> Option<Bracketing> {
     checks.into_iter().find(|check| uses_new(&check.computed))
 }
 
-/// Stores each object on a node of a free domain that is not `avoided`, trying others where one fails.
+/// Stores each object on a node that is not `avoided`, trying others where one fails. Where `moves` is set, they are sound where they
+/// are, and go only to domains that have no more than they need to.
 async fn put_all(
     inner: &Arc<Inner>,
     job: &Job<'_>,
     objects: &[Object],
     avoided: BTreeSet<NodeId>,
+    moves: bool,
 ) -> Result<(Vec<Option<NodeId>>, Failures), RebuildError> {
     refresh_space(inner);
     let mut stored: Vec<Option<NodeId>> = vec![None; objects.len()];
@@ -280,18 +282,20 @@ async fn put_all(
             break;
         }
         let view = inner.fleet.view();
-        let domain_of = |node: &NodeId| view.members.get(node).map(|member| member.domain.clone());
-        let domains: BTreeSet<String> = nodes.iter().flatten().filter_map(domain_of).collect();
+        let held = held_by(&view, nodes.iter().flatten().copied());
         let excluded: BTreeSet<NodeId> = nodes.iter().flatten().chain(&failed).copied().collect();
-        let (domains, excluded) = match has_planted(Planted::RepairLowersRedundancy) {
-            true => (BTreeSet::new(), failed.clone()),
-            false => (domains, excluded),
+        let (held, excluded) = match has_planted(Planted::RepairLowersRedundancy) {
+            true => (BTreeMap::new(), failed.clone()),
+            false => (held, excluded),
         };
+        let allowed = view.rule.unit_shards_of(job.code.shape().tolerance);
+        let unit_shards = if moves { allowed.min(view.even_load(nodes.len())) } else { allowed };
         let wanted = WantedPlaces {
             segment: job.segment,
             shard_bytes: object_bytes(job.geometry.payload_bytes()),
             excluded_nodes: &excluded,
-            excluded_domains: &domains,
+            held: &held,
+            unit_shards,
             now_ms: inner.fleet.now_ms(),
         };
         let lost: Vec<usize> = waiting.iter().map(|position| job.lost[*position]).collect();

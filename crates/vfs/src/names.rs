@@ -488,7 +488,9 @@ impl Volume {
         const BLOCK_BYTES: u64 = 4096;
         let root = self.store.attributes(Ino::ROOT)?;
         let policy = self.policies.get(&self.store, root.policy)?;
-        let Room { total_bytes, free_bytes } = usable_room(&self.fleet().view(), policy.width);
+        let view = self.fleet().view();
+        let unit_shards = view.rule.unit_shards_of(policy.tolerance);
+        let Room { total_bytes, free_bytes } = usable_room(&view, policy.width, unit_shards);
         let blocks = |bytes: u64| (bytes as f64 * policy.efficiency) as u64 / BLOCK_BYTES;
         let inodes = self.store.statistics()?.inodes;
         let files_free = u64::from(u32::MAX);

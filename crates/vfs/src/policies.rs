@@ -106,6 +106,8 @@ pub(crate) struct Policy {
     pub efficiency: f64,
     /// Shards of a segment.
     pub width: usize,
+    /// Losses of any as many of them are survived.
+    pub tolerance: usize,
     /// Nodes that a segment's shards go to, now or later.
     pub nodes: usize,
 }
@@ -148,7 +150,7 @@ impl Policy {
         let segment_bytes = record.sizes.segment_bytes.unwrap_or_else(suitable);
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
         let (width, nodes) = (shape.n, shape.n.max(later_nodes.unwrap_or(0)));
-        Ok(Self { record, segment_bytes, efficiency, width, nodes })
+        Ok(Self { record, segment_bytes, efficiency, width, tolerance: shape.tolerance, nodes })
     }
 
     /// The same margin and sizes for good, with another code.

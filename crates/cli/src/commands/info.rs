@@ -104,7 +104,10 @@ fn text(info: &FileReport) -> String {
         return text;
     }
     text += &match info.survives_losses {
-        Some(losses) => format!("survives the loss of any {}\n", count(losses as u64, "more shard")),
+        Some(losses) => {
+            let units = of_units(losses, info.survives_unit_losses);
+            format!("survives the loss of any {}{units}\n", count(losses as u64, "more shard"))
+        }
         None => "CANNOT be read completely now\n".to_owned(),
     };
     let mut runs: BTreeMap<&str, Vec<&ExtentReport>> = BTreeMap::new();
@@ -115,6 +118,12 @@ fn text(info: &FileReport) -> String {
         text += &segment_text(segment, runs.get(segment.segment.as_str()).map_or(&[], Vec::as_slice));
     }
     text
+}
+
+/// Said where units hold several shards.
+fn of_units(shards: usize, units: Option<usize>) -> String {
+    let units = units.filter(|units| *units != shards);
+    units.map_or(String::new(), |units| format!(", or of any {}", count(units as u64, "failure unit")))
 }
 
 fn segment_text(segment: &SegmentReport, runs: &[&ExtentReport]) -> String {
@@ -137,7 +146,10 @@ fn segment_text(segment: &SegmentReport, runs: &[&ExtentReport]) -> String {
         text += &format!("  ... and {} more runs\n", runs.len() - RUNS_SHOWN);
     }
     text += &match segment.survives_losses {
-        Some(losses) => format!("  survives the loss of any {}", count(losses as u64, "more shard")),
+        Some(losses) => {
+            let units = of_units(losses, segment.survives_unit_losses);
+            format!("  survives the loss of any {}{units}", count(losses as u64, "more shard"))
+        }
         None if segment.lost_bytes.is_empty() => "  CANNOT be read now".to_owned(),
         None => format!("  LOST of it: {}", care::byte_ranges(&segment.lost_bytes)),
     };

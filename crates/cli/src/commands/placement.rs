@@ -1,12 +1,13 @@
 //! `weft placement META`: where the shards of a volume may lie, and what that means for the chance of losing data.
 
+mod plan;
 mod year;
 
-use crate::arguments::{Meta, Output};
+use crate::arguments::{META_HELP, Output, meta_url};
 use crate::care::count;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use serde::Serialize;
-use weft_engine::{Placement, PlacementReport, Risk};
+use weft_engine::{MetaUrl, Placement, PlacementReport, Risk};
 use weft_format::records::PlacementRule;
 use year::Pace;
 
@@ -20,13 +21,22 @@ pub use year::{AnnualLoss, of_stored};
 #[command(after_help = "Examples:
   weft placement meta.db
   weft placement meta.db --unit 2
-  weft placement meta.db --locality 1 --unit 3")]
+  weft placement meta.db --unit 1 --per-unit 2      three sites of two nodes take the six shards of rs:4+2
+  weft placement meta.db --locality 1 --unit 3
+  weft placement plan meta.db --survive unit:1 --survive node:2")]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Arguments {
-    #[command(flatten)]
-    meta: Meta,
-    /// Number of leading domain levels that form one failure unit; a segment never has two shards in one unit (0 = the whole path)
+    #[command(subcommand)]
+    plan: Option<Commands>,
+    #[arg(help = META_HELP, value_parser = meta_url(), required = true)]
+    meta: Option<MetaUrl>,
+    /// Number of leading domain levels that form one failure unit (0 = the whole path)
     #[arg(long, value_name = "LEVELS")]
     unit: Option<u32>,
+    /// Most shards of a segment in one failure unit, never more than its code can lose; shards are spread as evenly as the units allow, and
+    /// never two on one node (1 at first)
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+    per_unit: Option<u32>,
     /// Number of leading domain levels that form one locality; each local group of a code such as lrc:12+2+2 is stored in one (0 = anywhere)
     #[arg(long, value_name = "LEVELS")]
     locality: Option<u32>,
@@ -43,6 +53,11 @@ pub struct Arguments {
     output: Output,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Commands {
+    Plan(plan::Arguments),
+}
+
 #[derive(Serialize)]
 struct Answer {
     #[serde(flatten)]
@@ -51,7 +66,11 @@ struct Answer {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let placement = Placement::open(&arguments.meta)?;
+    if let Some(Commands::Plan(arguments)) = &arguments.plan {
+        return plan::run(arguments);
+    }
+    let meta = arguments.meta.as_ref().context("a volume is required")?;
+    let placement = Placement::open(meta)?;
     let before = placement.rule()?;
     let rule = arguments.applied_to(before)?;
     let report = placement.report(rule)?;
@@ -80,7 +99,12 @@ impl Arguments {
                  below --unit"
             );
         }
-        Ok(PlacementRule { unit_depth, locality_depth, set_count: self.sets.unwrap_or(rule.set_count) })
+        Ok(PlacementRule {
+            unit_depth,
+            unit_shards: self.per_unit.unwrap_or(rule.unit_shards),
+            locality_depth,
+            set_count: self.sets.unwrap_or(rule.set_count),
+        })
     }
 }
 
@@ -110,10 +134,11 @@ fn lines(Answer { report, annual_losses }: &Answer) -> Vec<String> {
         depth => format!("the first {} of their domain", count(depth.into(), "level")),
     };
     let units = count(report.unit_count as u64, "such unit");
-    let mut lines = vec![format!(
-        "no two shards of a segment are on nodes that share {}; there are {units}",
-        levels(report.unit_depth)
-    )];
+    let shards = match report.unit_shards {
+        1 => "no two shards of a segment".to_owned(),
+        most => format!("at most {most} shards of a segment, never more than its code can lose,"),
+    };
+    let mut lines = vec![format!("{shards} are on nodes that share {}; there are {units}", levels(report.unit_depth))];
     if report.locality_depth > 0 {
         let localities = match report.locality_count {
             1 => "1 locality".into(),

@@ -2,9 +2,18 @@ use super::*;
 use weft_codes::analysis::EFFORT;
 
 fn report(unit_count: usize, segment_count: u64) -> PlacementReport {
-    let (unit_depth, locality_depth, locality_count, set_count) = (0, 0, 0, 0);
+    let (unit_depth, unit_shards, locality_depth, locality_count, set_count) = (0, 1, 0, 0, 0);
     let risks = Vec::new();
-    PlacementReport { unit_depth, locality_depth, set_count, unit_count, locality_count, segment_count, risks }
+    PlacementReport {
+        unit_depth,
+        unit_shards,
+        locality_depth,
+        set_count,
+        unit_count,
+        locality_count,
+        segment_count,
+        risks,
+    }
 }
 
 fn risks(spec: &str, report: &PlacementReport) -> Vec<Risk> {

@@ -176,19 +176,26 @@ fn node_table(nodes: &[NodeStatus]) -> String {
 }
 
 fn code_table(tally: &Tally) -> String {
-    let header = ["CODE", "SEGMENTS", "DATA", "STORED", "DEGRADED"].map(str::to_owned).to_vec();
-    let rows: Vec<_> = std::iter::once(header)
-        .chain(tally.codes.iter().map(|(code, of_code)| {
-            vec![
-                code.clone(),
-                of_code.segment_count.to_string(),
-                render::bytes(of_code.data_bytes),
-                render::bytes(of_code.stored_bytes),
-                of_code.degraded_count.to_string(),
-            ]
-        }))
-        .collect();
-    render::table(&rows, &[1, 2, 3, 4])
+    // Where units hold one shard of a segment each, they are as many as nodes.
+    let has_shared_units = tally.codes.values().any(|of_code| of_code.margin != of_code.unit_margin);
+    let losses = |margin: Option<usize>| margin.map_or("-".to_owned(), |margin| margin.to_string());
+    let mut header = vec!["CODE", "SEGMENTS", "DATA", "STORED", "DEGRADED"];
+    header.extend(has_shared_units.then_some(["NODES TO LOSE", "UNITS TO LOSE"]).into_iter().flatten());
+    let rows = tally.codes.iter().map(|(code, of_code)| {
+        let mut row = vec![
+            code.clone(),
+            of_code.segment_count.to_string(),
+            render::bytes(of_code.data_bytes),
+            render::bytes(of_code.stored_bytes),
+            of_code.degraded_count.to_string(),
+        ];
+        let margins = [of_code.margin, of_code.unit_margin].map(losses);
+        row.extend(margins.into_iter().filter(|_| has_shared_units));
+        row
+    });
+    let header = header.into_iter().map(str::to_owned).collect();
+    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
+    render::table(&rows, &[1, 2, 3, 4, 5, 6])
 }
 
 fn job_line(name: &str, record: &JobRecord) -> String {

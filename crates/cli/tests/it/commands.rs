@@ -328,7 +328,7 @@ fn where_shards_may_lie_is_chosen_and_kept_to() {
     assert!(said.contains("at most 5 sets of nodes"), "{said}");
     sandbox.weft(["node", "drain", "meta.db", "1"]).ok();
     let said = sandbox.weft(["node", "drain", "meta.db", "4"]).sentence();
-    assert!(said.contains("2 failure domains have nodes, and replica:3 needs 3"), "{said}");
+    assert!(said.contains("places for 2 shards of a segment, and replica:3 needs 3"), "{said}");
     sandbox.weft(["get", "meta.db", "/3", "back"]).ok();
     sandbox.weft(["fsck", "meta.db"]).ok();
 }

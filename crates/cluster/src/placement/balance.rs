@@ -2,14 +2,15 @@
 //!
 //! `count every segment -> is a node out of its band? -> ask of every segment in turn what of it moves`. Pure.
 //!
-//! A node's share is what placement would have given it of these segments in an empty volume. Only a shard on a node
+//! A node's share is what placement would have given it of these segments in an empty volume, and no move spreads a segment over domains
+//! less evenly than it was. Only a shard on a node
 //! above its share by half of it or more moves, to one as far below, and only where both together come nearer to theirs; so the sum of
 //! the squared deviations falls with each move, and none is ever undone. Segments that prefer the new node to the old one, by the
 //! race that places new segments, move first ([`Pass::Preferred`]): as good as all there are when a node came or has
 //! grown, and as if they had been placed so to begin with. What is still missing moves by load alone.
 
 use super::draw::{self, Share, Words};
-use super::{PlacementRequest, place, room_bytes};
+use super::{PlacementRequest, place, rank, room_bytes};
 use crate::membership::View;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::records::NodeState;
@@ -108,26 +109,23 @@ pub struct Balance {
     /// As if nothing of the volume were stored yet.
     empty: View,
     loads: BTreeMap<NodeId, Load>,
-    /// Of segments by their number of shards.
-    shares: BTreeMap<usize, BTreeMap<String, Share>>,
+    /// Of segments by their number of shards; `None`: there are more than domains.
+    shares: BTreeMap<usize, Option<BTreeMap<String, Share>>>,
 }
 
 impl Balance {
     /// Of what `holdings` counted in `view`. Nodes that do not answer now have their share, and neither give nor take.
     pub fn new(view: &View, holdings: &Holdings, silent: &BTreeSet<NodeId>) -> Self {
         let empty = emptied(view, holdings);
-        let of_count = |count: &usize| {
-            let shares = draw::shares(&empty, *count);
-            (*count, shares.into_iter().map(|(domain, share)| (domain.to_owned(), share)).collect::<BTreeMap<_, _>>())
-        };
-        let shares: BTreeMap<usize, _> = holdings.groups.keys().map(of_count).collect();
+        let shares: BTreeMap<usize, draw::Shares<'_>> =
+            holdings.groups.keys().map(|count| (*count, draw::shares(&empty, *count))).collect();
         let bytes_max = holdings.groups.values().map(|group| group.bytes_max).max().unwrap_or(0) as f64;
-        let loads = empty.members.iter().filter(|(id, _)| takes(view, **id)).map(|(id, member)| {
-            let weight = draw::effective_weight(&empty, member);
+        let chances: BTreeMap<usize, BTreeMap<NodeId, f64>> =
+            shares.iter().map(|(count, shares)| (*count, draw::node_chances(&empty, shares))).collect();
+        let loads = empty.members.keys().filter(|id| takes(view, **id)).map(|id| {
             let (mut share_bytes, mut variance) = (0.0, 0.0);
             for (count, group) in &holdings.groups {
-                let share = shares[count][&member.domain];
-                let probability = share.probability() * weight / share.weight;
+                let probability = chances[count][id];
                 share_bytes += probability * group.bytes;
                 variance += probability * (1.0 - probability) * group.squares;
             }
@@ -141,6 +139,11 @@ impl Balance {
             (*id, load)
         });
         let loads = loads.collect();
+        let owned = |shares: draw::Shares<'_>| {
+            let domains = shares.domains.into_iter().map(|(domain, share)| (domain.to_owned(), share));
+            (shares.full == 0).then(|| domains.collect())
+        };
+        let shares = shares.into_iter().map(|(count, shares)| (count, owned(shares))).collect();
         Self { empty, loads, shares }
     }
 
@@ -192,9 +195,11 @@ impl Balance {
         let mut takers: Vec<_> = takers.filter_map(|(id, _)| Some((race.rank(*id)?, *id))).collect();
         takers.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
         let wanted = self.wanted(segment, race.count);
+        let load_even = self.empty.even_load(race.count);
         for (rank, shard, from) in sources {
-            let others: BTreeSet<&str> =
-                used.iter().filter(|node| **node != from).filter_map(|node| self.domain(*node)).collect();
+            let others = || used.iter().filter(|node| **node != from);
+            // What the domain may hold afterwards: no more than the one that gives holds now, nor than is to be.
+            let load_max = (1 + self.held(self.domain(from), others())).min(load_even);
             for (taker_rank, to) in &takers {
                 let gain = self.loads[&from].excess_bytes() - self.loads[to].excess_bytes();
                 let is_preferred = match &wanted {
@@ -202,7 +207,7 @@ impl Balance {
                     Some(wanted) => wanted.contains(to) && !wanted.contains(&from),
                     None => pass == Pass::Any || *taker_rank < rank,
                 };
-                let is_free = !self.domain(*to).is_some_and(|domain| others.contains(domain));
+                let is_free = self.domain(*to) == self.domain(from) || self.held(self.domain(*to), others()) < load_max;
                 if gain > shard_bytes as f64 && is_preferred && is_free && self.in_one_locality(from, *to) {
                     let relocation = Relocation { shard, from, to: *to };
                     self.moved(&relocation, shard_bytes);
@@ -227,6 +232,11 @@ impl Balance {
         self.empty.members.get(&node).map(|member| member.domain.as_str())
     }
 
+    /// Shards that a domain holds, of those on `nodes`.
+    fn held<'n>(&self, domain: Option<&str>, nodes: impl Iterator<Item = &'n NodeId>) -> usize {
+        nodes.filter(|node| self.domain(**node) == domain).count()
+    }
+
     /// Shards of a local group stay together.
     fn in_one_locality(&self, one: NodeId, other: NodeId) -> bool {
         let locality = |node| self.empty.members.get(&node).map(|member| &member.locality);
@@ -238,16 +248,9 @@ impl Balance {
         if self.empty.rule.set_count == 0 {
             return None;
         }
-        let request = PlacementRequest {
-            segment,
-            shard_count,
-            shard_bytes: 0,
-            excluded_nodes: &BTreeSet::new(),
-            excluded_domains: &BTreeSet::new(),
-            within: None,
-            allow_shared_domains: false,
-        };
-        Some(place(&self.empty, &request).map(|placement| placement.nodes.into_iter().collect()).unwrap_or_default())
+        let request = |request: &PlacementRequest<'_>| place(&self.empty, request);
+        let placed = everywhere(segment, shard_count, request);
+        Some(placed.map(|placement| placement.nodes.into_iter().collect()).unwrap_or_default())
     }
 }
 
@@ -268,26 +271,58 @@ fn emptied(view: &View, holdings: &Holdings) -> View {
     empty
 }
 
+/// Asks for places as if nothing of the segment were stored.
+fn everywhere<T>(segment: SegmentId, shard_count: usize, ask: impl FnOnce(&PlacementRequest<'_>) -> T) -> T {
+    ask(&PlacementRequest {
+        segment,
+        shard_count,
+        shard_bytes: 0,
+        excluded_nodes: &BTreeSet::new(),
+        held: &BTreeMap::new(),
+        unit_shards: usize::MAX,
+        within: None,
+    })
+}
+
 /// How early nodes come in for one segment.
 struct Race<'b> {
     balance: &'b Balance,
-    drawer: Words,
-    shares: &'b BTreeMap<String, Share>,
     count: usize,
+    drawer: Words,
+    ranks: Ranks<'b>,
+}
+
+enum Ranks<'b> {
+    /// Each domain takes one shard at most: by what each is to draw.
+    Apart(&'b BTreeMap<String, Share>),
+    /// Each domain takes several: the order of the nodes.
+    Ordered(BTreeMap<NodeId, usize>),
 }
 
 impl<'b> Race<'b> {
     fn new(balance: &'b Balance, segment: SegmentId, count: usize) -> Option<Self> {
-        let drawer = Words::of_drawer(segment, balance.empty.rule.set_count);
-        Some(Self { balance, drawer, shares: balance.shares.get(&count)?, count })
+        let ranks = match balance.shares.get(&count)? {
+            Some(shares) => Ranks::Apart(shares),
+            None => {
+                let ranked = everywhere(segment, count, |request| {
+                    rank(&balance.empty, request).into_iter().map(|ranked| ranked.id).collect::<Vec<_>>()
+                });
+                Ranks::Ordered(ranked.into_iter().zip(0..).collect())
+            }
+        };
+        Some(Self { balance, count, drawer: Words::of_drawer(segment, balance.empty.rule.set_count), ranks })
     }
 
     /// As placement ranks nodes: smaller is better.
     fn rank(&self, node: NodeId) -> Option<(f64, f64)> {
+        let shares = match &self.ranks {
+            Ranks::Apart(shares) => shares,
+            Ranks::Ordered(order) => return Some((*order.get(&node)? as f64, 0.0)),
+        };
         let member = self.balance.empty.members.get(&node)?;
         let weight = draw::effective_weight(&self.balance.empty, member);
         let arrival = draw::arrival(self.drawer.pair(Words::of_node(node)), weight);
-        Some((self.shares.get(&member.domain)?.rank(arrival), arrival))
+        Some((shares.get(&member.domain)?.rank(arrival), arrival))
     }
 }
 

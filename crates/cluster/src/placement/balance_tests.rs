@@ -11,7 +11,9 @@ struct Stored {
 impl Stored {
     /// Written as a volume writes, while all nodes are as empty as each other. Segments are of 1 to 4 MiB a shard.
     fn write(view: &View, count: u64, shard_count: usize) -> Self {
-        let placed = |i| place(view, &request(i, shard_count)).expect("placed").nodes.into_iter().map(Some).collect();
+        let unit_shards = view.rule.unit_shards as usize;
+        let request = |i| PlacementRequest { unit_shards, ..request(i, shard_count) };
+        let placed = |i| place(view, &request(i)).expect("placed").nodes.into_iter().map(Some).collect();
         let shard_bytes = (0..count).map(|i| (1 + i * i % 7 % 4) << 20).collect();
         Self { shard_bytes, nodes: (0..count).map(placed).collect() }
     }
@@ -47,8 +49,11 @@ impl Stored {
 
     fn assert_places(&self, view: &View) {
         for nodes in &self.nodes {
-            let domains: Vec<&str> = nodes.iter().flatten().map(|node| view.members[node].domain.as_str()).collect();
-            assert_eq!(domains.iter().collect::<BTreeSet<_>>().len(), domains.len(), "two shards in one domain");
+            let mut held: BTreeMap<&str, usize> = BTreeMap::new();
+            nodes.iter().flatten().for_each(|node| *held.entry(&view.members[node].domain).or_default() += 1);
+            let most = held.values().copied().max().unwrap_or(0);
+            assert!(most <= view.even_load(nodes.len()), "{most} shards in one domain");
+            assert_eq!(nodes.iter().collect::<BTreeSet<_>>().len(), nodes.len(), "two shards on one node");
         }
     }
 }
@@ -193,5 +198,42 @@ fn with_a_bounded_number_of_sets_segments_come_to_lie_on_those() {
         let after = place(&grown, &request(i, 6)).expect("placed").nodes;
         assert!(nodes.iter().flatten().all(|node| before.contains(node) || after.contains(node)));
     }
+    stored.assert_places(&grown);
+}
+
+/// Sites with as many nodes, of some weights.
+fn sites(site_count: usize, node_count: usize) -> View {
+    let names: Vec<String> = (0..site_count * node_count).map(|i| format!("site{}", i % site_count)).collect();
+    let mut view = view(names.iter().zip(0u64..).map(|(name, i)| (name.as_str(), 3 + i % 2)));
+    view.rule.unit_shards = 2;
+    view
+}
+
+#[test]
+fn where_domains_hold_several_shards_a_newcomer_is_filled_and_segments_stay_as_even() {
+    for (site_count, node_count, shard_count) in [(3, 4, 6), (4, 3, 6), (5, 2, 6), (3, 5, 5)] {
+        let old = sites(site_count, node_count);
+        let mut stored = Stored::write(&old, 3_000, shard_count);
+        assert!(!stored.balance(&old, &BTreeSet::new()).is_out(), "just written to {site_count} sites");
+        let mut grown = old.clone();
+        grown.members.insert(NodeId(99), member("site1", 4));
+        assert_levels("a node more in one site", &grown, &mut stored);
+        let mut moved = grown.clone();
+        if let Some(member) = moved.members.get_mut(&NodeId(99)) {
+            member.weight = 6;
+        }
+        assert_levels("which becomes twice as heavy", &moved, &mut stored);
+    }
+}
+
+#[test]
+fn balance_never_makes_a_segment_less_even() {
+    // Three copies on three sites, though two might lie in one.
+    let old = sites(3, 3);
+    let mut stored = Stored::write(&old, 2_000, 3);
+    let mut grown = old.clone();
+    grown.members.insert(NodeId(99), member("site1", 12));
+    let mut balance = stored.balance(&grown, &BTreeSet::new());
+    assert!(stored.level(&mut balance) > 0);
     stored.assert_places(&grown);
 }

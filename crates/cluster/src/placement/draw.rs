@@ -62,7 +62,7 @@ pub(super) fn least_hash(weight: f64, deadline: f64) -> u64 {
     (least as u64) << 11
 }
 
-/// What a domain must draw to be chosen.
+/// What a domain must draw to take a shard more than all domains take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Share {
     /// Sum of the weights of its nodes.
@@ -72,6 +72,13 @@ pub(super) struct Share {
 }
 
 impl Share {
+    fn new(weight: f64, probability: f64) -> Self {
+        // What rounding left over.
+        const EXACT: f64 = 1e-12;
+        let odds = if probability < 1.0 - EXACT { probability / (1.0 - probability) } else { f64::INFINITY };
+        Self { weight, odds }
+    }
+
     /// How often the domain is chosen.
     pub(super) fn probability(&self) -> f64 {
         if self.odds == f64::INFINITY { 1.0 } else { self.odds / (1.0 + self.odds) }
@@ -102,27 +109,113 @@ pub(super) fn effective_weight(view: &View, member: &Member) -> f64 {
     member.weight as f64 * free_share.max(1e-6)
 }
 
-/// The domains of the nodes that take new shards, when each segment chooses `count` of them.
-pub(super) fn shares(view: &View, count: usize) -> BTreeMap<&str, Share> {
-    let mut weights: BTreeMap<&str, f64> = BTreeMap::new();
+/// What domains must draw, when each segment has so many shards.
+pub(super) struct Shares<'v> {
+    /// Shards that every domain takes of every segment, as far as it has nodes. 0: there are enough domains.
+    pub(super) full: usize,
+    /// By domain: how often it takes one more.
+    pub(super) domains: BTreeMap<&'v str, Share>,
+}
+
+/// Of the nodes that take new shards, for segments of `count` shards.
+///
+/// Domains take shards by their weights, and as evenly as they can: `full` or one more, as far as they have nodes.
+pub(super) fn shares(view: &View, count: usize) -> Shares<'_> {
+    let mut domains: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
     for member in view.members.values().filter(|member| member.state == NodeState::Active) {
-        *weights.entry(&member.domain).or_default() += effective_weight(view, member);
+        let (nodes, weight) = domains.entry(&member.domain).or_default();
+        *nodes += 1;
+        *weight += effective_weight(view, member);
     }
-    let mut heaviest: Vec<f64> = weights.values().copied().collect();
-    heaviest.sort_by(|a, b| b.total_cmp(a));
-    // Who would be chosen more than once is chosen always, and the others share what is left.
-    let (mut left, mut rest) = (count as f64, heaviest.iter().sum::<f64>());
-    for weight in heaviest {
-        if weight * left < rest {
+    let node_counts: Vec<usize> = domains.values().map(|(nodes, _)| *nodes).collect();
+    let full = even_load(&node_counts, count).saturating_sub(1);
+    let taken: usize = node_counts.iter().map(|nodes| nodes.min(&full)).sum();
+    // Domains without a node more take none more.
+    let open: Vec<f64> = domains.values().filter(|(nodes, _)| *nodes > full).map(|(_, weight)| *weight).collect();
+    let mut chances = chances(&open, full as f64, count.saturating_sub(taken) as f64).into_iter();
+    let share = |(domain, (nodes, weight))| {
+        let more = if nodes > full { chances.next().unwrap_or(0.0) } else { 0.0 };
+        (domain, Share::new(weight, more))
+    };
+    Shares { full, domains: domains.into_iter().map(share).collect() }
+}
+
+/// How often each node takes a shard of a segment.
+pub(super) fn node_chances(view: &View, shares: &Shares<'_>) -> BTreeMap<NodeId, f64> {
+    let mut domains: BTreeMap<&str, Vec<(NodeId, f64)>> = BTreeMap::new();
+    for (id, member) in view.members.iter().filter(|(_, member)| member.state == NodeState::Active) {
+        domains.entry(&member.domain).or_default().push((*id, effective_weight(view, member)));
+    }
+    let mut chances = BTreeMap::new();
+    for (domain, nodes) in domains {
+        let more = shares.domains.get(domain).map_or(0.0, Share::probability);
+        let weights: Vec<f64> = nodes.iter().map(|(_, weight)| *weight).collect();
+        let (without, with) = (early(&weights, shares.full), early(&weights, shares.full + 1));
+        let each = without.into_iter().zip(with).map(|(without, with)| without * (1.0 - more) + with * more);
+        chances.extend(nodes.into_iter().map(|(id, _)| id).zip(each));
+    }
+    chances
+}
+
+/// How often each node of these weights is one of the first `count` to arrive.
+fn early(weights: &[f64], count: usize) -> Vec<f64> {
+    /// Points of the integral over a node's arrival: exact to better than a thousandth.
+    const POINTS: usize = 128;
+    let sum: f64 = weights.iter().sum();
+    match count {
+        0 => vec![0.0; weights.len()],
+        1 => weights.iter().map(|weight| weight / sum).collect(),
+        _ if count >= weights.len() => vec![1.0; weights.len()],
+        _ => {
+            let at = |index: usize, point: usize| {
+                // This one arrives when the share `v` of its kind is still to come.
+                let v = (point as f64 + 0.5) / POINTS as f64;
+                // How likely it is that none, one, ... of the others are there before it.
+                let mut before = vec![0.0; count];
+                before[0] = 1.0;
+                for (_, weight) in weights.iter().enumerate().filter(|(other, _)| *other != index) {
+                    let late = v.powf(weight / weights[index]);
+                    for number in (0..count).rev() {
+                        let one_more = if number > 0 { before[number - 1] * (1.0 - late) } else { 0.0 };
+                        before[number] = before[number] * late + one_more;
+                    }
+                }
+                before.iter().sum::<f64>()
+            };
+            (0..weights.len())
+                .map(|index| (0..POINTS).map(|point| at(index, point)).sum::<f64>() / POINTS as f64)
+                .collect()
+        }
+    }
+}
+
+/// The least number of shards in the fullest domain, if `count` shards are spread over domains with so many nodes; all nodes of the
+/// largest where there are too few.
+pub(super) fn even_load(node_counts: &[usize], count: usize) -> usize {
+    let most = node_counts.iter().copied().max().unwrap_or(0);
+    let holds = |load: &usize| node_counts.iter().map(|nodes| nodes.min(load)).sum::<usize>() >= count;
+    (1..most).find(holds).unwrap_or(most).max(1)
+}
+
+/// `max(0, min(1, f * weight - full))` of each, with the factor `f` for which they add up to `total`; 1 of each where that is too much.
+fn chances(weights: &[f64], full: f64, total: f64) -> Vec<f64> {
+    // The sum is a line between the factors at which one begins to rise and those at which it is 1.
+    let begins = weights.iter().map(|weight| (full / weight, *weight, -full));
+    let ends = weights.iter().map(|weight| ((full + 1.0) / weight, -weight, full + 1.0));
+    let mut bends: Vec<(f64, f64, f64)> = begins.chain(ends).collect();
+    bends.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut slope, mut base, mut factor) = (0.0, 0.0, f64::INFINITY);
+    for (bend, steeper, more) in bends {
+        if slope > 0.0 && slope * bend + base >= total {
+            factor = (total - base) / slope;
             break;
         }
-        left -= 1.0;
-        rest -= weight;
+        slope += steeper;
+        base += more;
     }
-    let per_weight = if left > 0.0 && rest > 0.0 { left / rest } else { f64::INFINITY };
-    let share = |weight: f64| {
-        let chosen = weight * per_weight;
-        Share { weight, odds: if chosen < 1.0 { chosen / (1.0 - chosen) } else { f64::INFINITY } }
-    };
-    weights.into_iter().map(|(domain, weight)| (domain, share(weight))).collect()
+    weights.iter().map(|weight| (factor * weight - full).clamp(0.0, 1.0)).collect()
 }
+
+#[cfg(test)]
+#[path = "draw_tests.rs"]
+mod tests;

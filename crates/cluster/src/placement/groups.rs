@@ -1,7 +1,7 @@
 //! Placement of codes that repair locally: each group in a locality of its own, where the volume asks for it.
 //!
-//! What is promised: no two shards in one failure domain, exactly as without groups, so any losses of whole failure domains
-//! that the code survives are survived. What is given up: a locality that fails as a whole takes a whole group with it. So a
+//! What is promised: no more shards in one failure domain than are allowed, exactly as without groups, so any losses of whole
+//! failure domains that the code survives are survived. What is given up: a locality that fails as a whole takes a whole group with it. So a
 //! rule names a locality wider than the failure domain only where localities as a whole are not expected to be lost.
 
 use super::draw::{self, Words};
@@ -56,27 +56,38 @@ fn in_localities(view: &View, request: &PlacementRequest<'_>, groups: &[Vec<usiz
         nodes[shard] = Some(node);
     }
     let nodes: Vec<NodeId> = nodes.into_iter().collect::<Option<_>>()?;
-    let taken: BTreeSet<&str> = nodes.iter().map(|node| view.members[node].domain.as_str()).collect();
-    // Those of free domains first, as always.
-    let is_free = |node: &NodeId| !taken.contains(view.members[node].domain.as_str());
+    let taken = held_by(view, nodes.iter());
+    // Those of domains that may hold more first, as always.
+    let is_free = |node: &NodeId| taken.get(&view.members[node].domain).is_none_or(|held| *held < request.unit_shards);
     let (mut free, mut stand_ins): (Vec<NodeId>, Vec<NodeId>) = alternates.into_iter().partition(is_free);
     free.append(&mut stand_ins);
     free.retain(|node| !nodes.contains(node));
     Some(Placement { nodes, alternates: free })
 }
 
-/// Localities with at least so many domains that can take a shard, by weighted rendezvous.
-fn localities(view: &View, request: &PlacementRequest<'_>, domain_count: usize) -> Vec<String> {
-    let mut found: BTreeMap<&str, (BTreeSet<&str>, f64)> = BTreeMap::new();
+/// Shards of a segment by domain, if it lies on these nodes.
+fn held_by<'n>(view: &View, nodes: impl Iterator<Item = &'n NodeId>) -> BTreeMap<String, usize> {
+    let mut held = BTreeMap::new();
+    for member in nodes.filter_map(|node| view.members.get(node)) {
+        *held.entry(member.domain.clone()).or_default() += 1;
+    }
+    held
+}
+
+/// Localities whose domains can take at least so many shards, by weighted rendezvous.
+fn localities(view: &View, request: &PlacementRequest<'_>, shard_count: usize) -> Vec<String> {
+    let mut found: BTreeMap<&str, (BTreeMap<&str, usize>, f64)> = BTreeMap::new();
     for (id, member) in &view.members {
         if obstacle(*id, member, request).is_none() {
             let (domains, weight) = found.entry(&member.locality).or_default();
-            domains.insert(&member.domain);
+            *domains.entry(&member.domain).or_default() += 1;
             *weight += draw::effective_weight(view, member);
         }
     }
     let drawer = Words::of_drawer(request.segment, view.rule.set_count);
-    let large = found.into_iter().filter(|(_, (domains, _))| domains.len() >= domain_count);
+    let taken =
+        |domains: &BTreeMap<&str, usize>| domains.values().map(|nodes| nodes.min(&request.unit_shards)).sum::<usize>();
+    let large = found.into_iter().filter(|(_, (domains, _))| taken(domains) >= shard_count);
     let drawn = large.map(|(name, (_, weight))| (draw::arrival(drawer.pair(Words::of_text(name)), weight), name));
     let mut drawn: Vec<(f64, &str)> = drawn.collect();
     drawn.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(b.1)));
@@ -87,8 +98,9 @@ fn localities(view: &View, request: &PlacementRequest<'_>, domain_count: usize) 
 /// where the others are.
 ///
 /// Where the volume wants each of `groups` in a locality of its own, a shard of a group goes to where the rest of the group is,
-/// and one of no group to where no group is, as in [`place_groups`]; those for which there is no room there go anywhere, as by [`place`]. Every one is in a
-/// domain of its own. Of `request` the number of shards means nothing; its exclusions hold beside `nodes`.
+/// and one of no group to where no group is, as in [`place_groups`]; those for which there is no room there go anywhere, as by [`place`]. No
+/// domain gets more shards than are allowed. Of `request` the number of shards, and what domains hold, mean nothing; the nodes that it excludes
+/// are excluded beside `nodes`.
 pub fn place_lost(
     view: &View,
     request: &PlacementRequest<'_>,
@@ -143,15 +155,14 @@ impl Places<'_> {
     /// Places as many of `shards` as can be, in the localities that are wanted.
     fn place(&mut self, shards: &[usize], is_wanted: &dyn Fn(&str) -> bool) {
         let members = &self.view.members;
-        let used = self.used.iter().filter_map(|id| members.get(id)).map(|member| member.domain.clone());
-        let excluded_domains: BTreeSet<String> = used.chain(self.request.excluded_domains.iter().cloned()).collect();
+        let held = held_by(self.view, self.used.iter());
         let unwanted = members.iter().filter(|(_, member)| !is_wanted(&member.locality)).map(|(id, _)| *id);
         let excluded_nodes: BTreeSet<NodeId> =
             unwanted.chain(self.used.iter().copied()).chain(self.request.excluded_nodes.iter().copied()).collect();
-        let (excluded_nodes, excluded_domains) = (&excluded_nodes, &excluded_domains);
+        let (excluded_nodes, held) = (&excluded_nodes, &held);
         // With too few places for all, the first ones are served: a segment a shard better off is better off.
         let placed = (1..=shards.len()).rev().find_map(|shard_count| {
-            let request = PlacementRequest { shard_count, excluded_nodes, excluded_domains, ..self.request.clone() };
+            let request = PlacementRequest { shard_count, excluded_nodes, held, ..self.request.clone() };
             place(self.view, &request).ok()
         });
         for (shard, node) in shards.iter().zip(placed.into_iter().flat_map(|placement| placement.nodes)) {

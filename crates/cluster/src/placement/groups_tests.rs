@@ -13,7 +13,7 @@ fn groups() -> Vec<Vec<usize>> {
 fn racks(racks: usize, hosts: usize) -> View {
     let domains: Vec<String> = (0..racks * hosts).map(|i| format!("rack{}/host{}", i / hosts, i)).collect();
     let mut view = view(domains.iter().map(|domain| (domain.as_str(), 1)));
-    view.rule = PlacementRule { unit_depth: 0, locality_depth: 1, set_count: 0 };
+    view.rule = PlacementRule { locality_depth: 1, ..PlacementRule::default() };
     view
 }
 
@@ -65,7 +65,7 @@ fn as_many_global_parities_as_can_be_are_in_racks_of_their_own() {
     // Two racks for the groups, and one with a single host.
     let domains: Vec<String> = (0..9).map(|i| format!("rack{}/host{i}", i / 4)).collect();
     let mut view = view(domains.iter().map(|domain| (domain.as_str(), 1)));
-    view.rule = PlacementRule { unit_depth: 0, locality_depth: 1, set_count: 0 };
+    view.rule = PlacementRule { locality_depth: 1, ..PlacementRule::default() };
     let small = NodeId(9);
     for i in 0..50 {
         let placed = place_groups(&view, &request(i, 8), &groups()).unwrap().nodes;

@@ -56,8 +56,8 @@ impl Layout {
     /// For segments of `shard_count` shards.
     pub fn new(view: Arc<View>, shard_count: usize) -> Self {
         let shares = draw::shares(&view, shard_count);
-        let numbers: BTreeMap<&str, u32> = shares.keys().copied().zip(0..).collect();
-        let mut domains: Vec<Domain> = (shares.iter())
+        let numbers: BTreeMap<&str, u32> = shares.domains.keys().copied().zip(0..).collect();
+        let mut domains: Vec<Domain> = (shares.domains.iter())
             .map(|(name, share)| Domain { name: (*name).into(), locality: String::new(), share: *share })
             .collect();
         let (mut draws, mut active) = (Vec::new(), Vec::new());
@@ -86,7 +86,7 @@ impl Layout {
     /// # Errors
     /// As [`place`].
     pub fn place(&self, request: &PlacementRequest<'_>) -> Result<Placement, PlacementError> {
-        if request.shard_count != self.shard_count || request.allow_shared_domains {
+        if request.shard_count != self.shard_count || request.unit_shards > 1 {
             return place(&self.view, request);
         }
         let (mut firsts, mut seconds) = (Vec::new(), Vec::new());

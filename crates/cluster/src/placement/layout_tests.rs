@@ -49,11 +49,12 @@ fn a_layout_leaves_out_what_the_plain_rule_leaves_out() {
     view.members.get_mut(&NodeId(8)).unwrap().state = NodeState::Draining;
     view.members.get_mut(&NodeId(9)).unwrap().state = NodeState::ReadOnly;
     let layout = Layout::new(Arc::new(view), 6);
-    let (nodes, domains) = (BTreeSet::from([NodeId(5), NodeId(17)]), BTreeSet::from(["rack2".to_owned()]));
+    let (nodes, held) = (BTreeSet::from([NodeId(5), NodeId(17)]), BTreeMap::from([("rack2".to_owned(), 1)]));
     for i in 0..300 {
-        let request = PlacementRequest { excluded_nodes: &nodes, excluded_domains: &domains, ..request(i, 6) };
+        let request = PlacementRequest { excluded_nodes: &nodes, held: &held, ..request(i, 6) };
         same(&layout, &request);
         same(&layout, &PlacementRequest { within: Some("rack7"), ..request.clone() });
+        same(&layout, &PlacementRequest { unit_shards: 2, ..request.clone() });
         same(&layout, &PlacementRequest { shard_count: 12, ..request });
     }
 }

@@ -1,5 +1,5 @@
-//! How much room a code of some width can really use on nodes of unlike room: a segment has one shard in each of as many failure
-//! domains, so that what one domain has more than the others is of no use alone.
+//! How much room a code of some width can really use on nodes of unlike room: a failure domain takes so many shards of a segment and no
+//! more, so that what one domain has more than the others is of no use alone.
 
 use super::room_bytes;
 use crate::membership::{Member, View};
@@ -15,67 +15,63 @@ pub struct Room {
     pub free_bytes: u64,
 }
 
-/// Room that is used as one: of a domain, or of a disk that several domains share.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pool {
-    /// What fits.
-    pub bytes: u64,
-    /// In how many domains it may lie.
-    pub domain_count: u64,
+/// Room that is used as one: of a domain, or of disks that several domains share.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Pool {
+    /// What fits on each disk, or on a node with a disk of its own, and on how many nodes.
+    stores: Vec<(u64, u64)>,
+    /// How many shards of a segment its domains may hold.
+    shard_count: u64,
 }
 
-/// The room for segments of `width` shards. Nodes that take nothing new have no free room, and their total is what they hold. Of nodes
+impl Pool {
+    /// Bytes of shards that it takes, if it takes at most so many of each shard of a segment: a node never has two.
+    fn takes(&self, each: u64) -> u128 {
+        let bytes =
+            self.stores.iter().map(|(bytes, nodes)| u128::from(*bytes).min(u128::from(each) * u128::from(*nodes)));
+        bytes.sum::<u128>().min(u128::from(each) * u128::from(self.shard_count))
+    }
+}
+
+/// The room for segments of `width` shards, of which a domain holds `unit_shards` at most. Nodes that take nothing new have no free room, and their total is what they hold. Of nodes
 /// that have not said yet how much they have it is assumed that they are no narrower than the widest.
-pub fn usable_room(view: &View, width: usize) -> Room {
+pub fn usable_room(view: &View, width: usize, unit_shards: usize) -> Room {
     let active = |member: &&Member| member.state == NodeState::Active;
     // As placement has it, with the reserve.
     let free = |member: &Member| member.free_bytes.map(|_| room_bytes(member));
     let most_free = view.members.values().filter(active).filter_map(free).max().unwrap_or(0);
     let most = view.members.values().filter(active).filter_map(|member| member.total_bytes).max().unwrap_or(0);
     let actives = view.members.values().filter(active);
-    let free = pools(actives.map(|member| (member, free(member).unwrap_or(most_free))));
-    let total = pools(view.members.values().map(|member| match active(&member) {
+    let free = pools(actives.map(|member| (member, free(member).unwrap_or(most_free))), unit_shards);
+    let of_all = view.members.values().map(|member| match active(&member) {
         true => (member, member.total_bytes.unwrap_or(most)),
         false => (member, member.total_bytes.unwrap_or(0).saturating_sub(member.free_bytes.unwrap_or(0))),
-    }));
+    });
+    let total = pools(of_all, unit_shards);
     let free_bytes = fill(&free, width);
     Room { total_bytes: fill(&total, width).max(free_bytes), free_bytes }
 }
 
-/// Bytes of shards in all, when as much as can be is stored in segments of `width` shards, of which no two lie in one domain.
+/// Bytes of shards in all, when as much as can be is stored in segments of `width` shards.
 ///
-/// With `t` bytes in each of the `width` places, a pool takes at most `t` in each of its domains. So `t` can be reached exactly where
-/// the sum of `min(bytes, t * domain_count)` over the pools is `width * t` at least: a sum of lines that bend downwards, which meets
-/// the line `width * t` in one point. Pools bend in the order of what they have in each domain.
-pub fn fill(pools: &[Pool], width: usize) -> u64 {
-    let width = width as u128;
-    let mut pools: Vec<(u128, u128)> = pools
-        .iter()
-        .map(|pool| (pool.bytes.into(), pool.domain_count.into()))
-        .filter(|(_, count)| *count > 0)
-        .collect();
-    pools.sort_by(|(a_bytes, a_count), (b_bytes, b_count)| (a_bytes * b_count).cmp(&(b_bytes * a_count)));
-    // Those before are full, those from here on have room.
-    let (mut full_bytes, mut open_count) = (0, pools.iter().map(|(_, count)| count).sum::<u128>());
-    let mut each = 0;
-    for next in pools.into_iter().map(Some).chain([None]) {
-        if let Some(missing) = width.checked_sub(open_count).filter(|missing| *missing > 0) {
-            each = full_bytes / missing;
-            if next.is_none_or(|(bytes, count)| each * count <= bytes) {
-                break;
-            }
-        }
-        if let Some((bytes, count)) = next {
-            full_bytes += bytes;
-            open_count -= count;
-        }
+/// With `t` bytes in each of the `width` places, a pool takes what it takes of `t` at most. So `t` can be reached exactly where these add up
+/// to `width * t`. Sums of what pools take bend downwards, so they meet the line `width * t` once: below all can be reached, above nothing.
+fn fill(pools: &[Pool], width: usize) -> u64 {
+    let fits = |each: u64| {
+        let taken: u128 = pools.iter().map(|pool| pool.takes(each)).sum();
+        taken >= u128::from(each) * width as u128
+    };
+    let (mut fitting, mut too_much) = (0, u64::MAX);
+    while too_much - fitting > 1 {
+        let middle = fitting + (too_much - fitting) / 2;
+        if fits(middle) { fitting = middle } else { too_much = middle }
     }
-    u64::try_from(each * width).unwrap_or(u64::MAX)
+    fitting.saturating_mul(width as u64)
 }
 
 /// Nodes that share a disk or a domain, directly or over others, use their room as one. Where several disks and several domains are
 /// bound together like this, that is a little more than they can take.
-fn pools<'m>(members: impl Iterator<Item = (&'m Member, u64)>) -> Vec<Pool> {
+fn pools<'m>(members: impl Iterator<Item = (&'m Member, u64)>, unit_shards: usize) -> Vec<Pool> {
     /// What binds nodes together.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     enum Bond<'m> {
@@ -99,21 +95,23 @@ fn pools<'m>(members: impl Iterator<Item = (&'m Member, u64)>) -> Vec<Pool> {
             merged[a.max(b)] = a.min(b);
         }
     }
+    let mut node_counts: BTreeMap<&str, usize> = BTreeMap::new();
+    members.iter().for_each(|(member, _)| *node_counts.entry(&member.domain).or_default() += 1);
     let mut pools: BTreeMap<usize, Pool> = BTreeMap::new();
     for (bond, own) in &pool_of {
         let pool = pools.entry(root(&merged, *own)).or_default();
         match bond {
-            Bond::Domain(_) => pool.domain_count += 1,
+            Bond::Domain(domain) => pool.shard_count += node_counts[domain].min(unit_shards) as u64,
             // Each of its nodes says the same, a moment earlier or later.
             Bond::Disk(disk) => {
-                let of_disk = members.iter().filter(|(member, _)| member.disk == Some(*disk));
-                pool.bytes += of_disk.map(|(_, bytes)| *bytes).max().unwrap_or(0);
+                let of_disk = members.iter().filter(|(member, _)| member.disk == Some(*disk)).map(|(_, bytes)| *bytes);
+                pool.stores.push((of_disk.clone().max().unwrap_or(0), of_disk.count() as u64));
             }
         }
     }
     for (own, (member, bytes)) in members.iter().enumerate() {
         if member.disk.is_none() {
-            pools.entry(root(&merged, own)).or_default().bytes += bytes;
+            pools.entry(root(&merged, own)).or_default().stores.push((*bytes, 1));
         }
     }
     pools.into_values().collect()

@@ -100,19 +100,19 @@ pub enum NodesError {
     BeingWritten(String),
     /// A policy in use needs more failure domains than would be left.
     #[error(
-        "without node {name}, {left} failure domains have nodes, and {code} needs {needed}: add another node first with `weft node add {meta} \
-         NAME FOLDER`"
+        "without node {name}, the failure domains have places for {left} shards of a segment, and {code} needs {needed}: add another node \
+         first with `weft node add {meta} NAME FOLDER`"
     )]
     TooFewLeft {
         /// The volume.
         meta: MetaUrl,
         /// The node.
         name: String,
-        /// Domains without it.
+        /// Places of shards without it.
         left: usize,
         /// The policy's code.
         code: String,
-        /// Domains that it needs.
+        /// Its shards.
         needed: usize,
     },
     /// It is there.

@@ -468,10 +468,10 @@ impl NodeTable {
     /// Refuses to go below the number that a policy in use needs.
     fn keep_enough(&self, name: &str) -> Result<(), NodesError> {
         let (nodes, rule) = (self.store.nodes()?, self.store.placement_rule()?);
-        let others = nodes.iter().filter(|(_, node)| node.state == NodeState::Active && node.name != name);
-        let left = others.map(|(_, node)| rule.unit(&node.domain)).collect::<BTreeSet<_>>().len();
         for (_, policy) in self.store.policies()? {
-            let needed = weft_codes::parse(&policy.code).map_err(EngineError::from)?.shape().n;
+            let code = weft_codes::parse(&policy.code).map_err(EngineError::from)?;
+            let others = nodes.iter().map(|(_, node)| node).filter(|node| node.name != name);
+            let (left, needed) = (super::places(others, &rule, &*code), code.shape().n);
             if left < needed {
                 let (meta, name) = (self.meta.clone(), name.to_owned());
                 return Err(NodesError::TooFewLeft { meta, name, left, code: policy.code, needed });

@@ -42,6 +42,10 @@ pub struct FileReport {
     pub policy: String,
     /// Further losses of shards that every segment of the file survives; missing where it has none, or one cannot be read.
     pub survives_losses: Option<usize>,
+    /// The same of nodes, ...
+    pub survives_node_losses: Option<usize>,
+    /// ... and of failure units, each with all its nodes.
+    pub survives_unit_losses: Option<usize>,
     /// Which bytes are where.
     pub extents: Vec<ExtentReport>,
     /// Each once, in the order of the file.
@@ -80,6 +84,10 @@ pub struct SegmentReport {
     pub cell_bytes: u64,
     /// Missing where it cannot be read now.
     pub survives_losses: Option<usize>,
+    /// The same of nodes, ...
+    pub survives_node_losses: Option<usize>,
+    /// ... and of failure units.
+    pub survives_unit_losses: Option<usize>,
     /// Data bytes of it that no shards give any more.
     pub lost_bytes: Vec<Range<u64>>,
     /// Bytes that a repair of one shard reads: the cheapest shard, the dearest. Missing where none can be rebuilt.
@@ -95,6 +103,8 @@ pub struct ShardReport {
     pub index: u16,
     /// Its node; missing: it is not written.
     pub node: Option<String>,
+    /// The failure unit of that.
+    pub unit: Option<String>,
     /// The shard's file, where it is one of this machine.
     pub file: Option<PathBuf>,
     /// Missing for a shard that is as it should be, as far as the record and its node tell.
@@ -115,7 +125,10 @@ impl Keeper {
         };
         let segments = segments(store, roster, &extents)?;
         let (shown, path_hex) = crate::words::for_programs(path.as_os_str().as_bytes());
-        let survives: Option<Vec<usize>> = segments.iter().map(|segment| segment.survives_losses).collect();
+        let least = |of: fn(&SegmentReport) -> Option<usize>| -> Option<usize> {
+            let all: Option<Vec<usize>> = segments.iter().map(of).collect();
+            all?.into_iter().min()
+        };
         Ok(Some(FileReport {
             path: shown,
             path_hex,
@@ -128,7 +141,9 @@ impl Keeper {
             size: attributes.size,
             allocated_bytes: attributes.allocated_bytes,
             policy: policy_text(&store.policy(attributes.policy)?),
-            survives_losses: survives.and_then(|margins| margins.into_iter().min()),
+            survives_losses: least(|segment| segment.survives_losses),
+            survives_node_losses: least(|segment| segment.survives_node_losses),
+            survives_unit_losses: least(|segment| segment.survives_unit_losses),
             extents: extents.iter().map(extent_report).collect(),
             segments,
         }))
@@ -175,7 +190,7 @@ fn segment(
     record: &SegmentRecord,
 ) -> Result<SegmentReport, EngineError> {
     let standings = noted_standings(id, record, roster, &store.damage(id)?.unwrap_or_default());
-    let state = state(record, &standings, margins);
+    let state = state(record, &standings, roster, margins);
     let there: Vec<bool> = standings.iter().map(Standing::is_there).collect();
     let mut reads = Vec::new();
     for index in 0..there.len() {
@@ -185,6 +200,7 @@ fn segment(
     let shard = |(index, standing): (usize, &Standing)| ShardReport {
         index: index as u16,
         node: record.shards[index].as_ref().map(|location| roster.name(location.node)),
+        unit: record.shards[index].as_ref().and_then(|location| roster.unit(location.node)).map(str::to_owned),
         file: file(roster, id, record, ShardIndex(index as u16)),
         trouble: standing.complaint(),
     };
@@ -197,6 +213,8 @@ fn segment(
         shard_bytes: record.shard_bytes(),
         cell_bytes: u64::from(record.geometry.symbol_bytes) * u64::from(record.geometry.alpha),
         survives_losses: state.survives().map(|survives| survives.shards),
+        survives_node_losses: state.survives().map(|survives| survives.nodes),
+        survives_unit_losses: state.survives().map(|survives| survives.units),
         lost_bytes: match state {
             State::Lost { data, .. } => data,
             State::Readable(_) | State::OutOfReach => Vec::new(),

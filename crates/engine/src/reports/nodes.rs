@@ -29,6 +29,8 @@ pub struct NodeLine {
     pub state: &'static str,
     /// Its failure domain.
     pub domain: String,
+    /// The failure unit that it is in: the part of its domain that fails as one.
+    pub unit: String,
     /// Share of the data that it takes beside others.
     pub weight: u64,
     /// Missing where the node does not answer.
@@ -87,7 +89,7 @@ impl LinkLine {
 /// # Errors
 /// Metadata cannot be read, or a node of it cannot be opened by this program.
 pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
-    let nodes = store.nodes()?;
+    let (nodes, rule) = (store.nodes()?, store.placement_rule()?);
     let members = crate::opener(store).members(store)?;
     let spaces = runtime()?.block_on(spaces_of(members, LOOK_DEADLINE, &store.env().clock));
     let line = |Asked { id, record, space, links }: Asked| NodeLine {
@@ -96,6 +98,7 @@ pub fn node_lines(store: &Store) -> Result<Vec<NodeLine>, EngineError> {
         id: id.to_string(),
         url: record.url,
         state: state_name(record.state),
+        unit: rule.unit(&record.domain).to_owned(),
         domain: record.domain,
         weight: record.weight,
         total_bytes: space.as_ref().ok().map(|space| space.total_bytes),

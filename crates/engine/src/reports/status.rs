@@ -27,6 +27,8 @@ const TRASH_PAGE: usize = 1024;
 pub struct StatusReport {
     /// Further losses of nodes that every file survives; missing where some file cannot be read, or there is none.
     pub survives_losses: Option<usize>,
+    /// The same of failure units, each lost with all its nodes.
+    pub survives_unit_losses: Option<usize>,
     /// The volume's id.
     pub volume: String,
     /// The process that has it open for writing; missing: there is none.
@@ -95,6 +97,8 @@ pub struct NodeStatus {
     pub state: &'static str,
     /// Its failure domain.
     pub domain: String,
+    /// The failure unit that it is in: the part of its domain that fails as one.
+    pub unit: String,
     /// It says how much room it has.
     pub answers: bool,
     /// It is there, and does not let this user in.
@@ -124,6 +128,7 @@ impl Keeper {
         let away = roster.out_of_reach().into_iter();
         Ok(StatusReport {
             survives_losses: tally.margin.filter(|_| all_can_be_read),
+            survives_unit_losses: tally.unit_margin.filter(|_| all_can_be_read),
             volume: self.store.volume().volume.to_string(),
             in_use_by: self.owner(),
             sessions: match self.meta.has_sessions() {
@@ -172,7 +177,8 @@ impl Keeper {
         let policy = self.store.policy(root.policy)?.code;
         let code = weft_codes::parse(&policy)?;
         let factor = analysis::storage_factor(code.shape());
-        let usable = usable_room(&self.transfer.fleet().view(), code.shape().n);
+        let view = self.transfer.fleet().view();
+        let usable = usable_room(&view, code.shape().n, view.rule.unit_shards_of(code.shape().tolerance));
         let data = |bytes: u64| (bytes as f64 / factor) as u64;
         Ok(Room { policy, total_bytes: data(usable.total_bytes), free_bytes: data(usable.free_bytes) })
     }
@@ -210,6 +216,7 @@ fn node_states(roster: &Roster, given_up: &BTreeSet<NodeId>, faulty_helpers: &Fa
             url: facts.record.url.clone(),
             state: nodes::state_name(facts.record.state),
             domain: facts.record.domain.clone(),
+            unit: roster.rule.unit(&facts.record.domain).to_owned(),
             answers: facts.answers(),
             refuses: facts.refuses(),
             // As a worker reported it some seconds ago.

@@ -152,8 +152,11 @@ fn node_record_with_a_secret() {
 
 #[test]
 fn placement_rule() {
-    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 8_300 };
+    let rule = PlacementRule { unit_depth: 2, unit_shards: 1, locality_depth: 1, set_count: 8_300 };
     golden!("placement_rule_v1", &rule.encode());
+    assert_eq!(PlacementRule::decode(&rule.encode()), Ok(rule));
+    let rule = PlacementRule { unit_shards: 2, ..rule };
+    golden!("placement_rule_v2", &rule.encode());
     assert_eq!(PlacementRule::decode(&rule.encode()), Ok(rule));
 }
 

@@ -155,7 +155,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         left: vec![(3, 4)],
         restored_by: 4,
     };
-    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 9 };
+    let rule = PlacementRule { unit_depth: 2, unit_shards: 2, locality_depth: 1, set_count: 9 };
     let policy = PolicyRecord {
         later: Some(Later { code: "rs:8+3".to_owned(), after_ms: 5 }),
         sizes: Sizes { segment_bytes: Some(8 << 20), cell_bytes: Some(4096) },

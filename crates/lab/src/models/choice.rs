@@ -15,7 +15,7 @@ mod pictures;
 mod places;
 mod times;
 
-pub use candidates::WIDTH_MAX;
+pub use candidates::{WIDTH_MAX, specs};
 pub use check::ChoiceError;
 pub(crate) use explain::{
     DEGRADED_READ, LOSS, MONTH_PRICE, PROCESSOR, READ, REPAIR_BYTES, REPAIR_PRICE, REPAIR_TIME, ROOM, STORED,

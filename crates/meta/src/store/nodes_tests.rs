@@ -43,7 +43,7 @@ fn a_node_that_is_referred_to_stays() {
 fn a_volume_wants_nothing_of_places_until_it_is_said() {
     let (store, _) = volume();
     assert_eq!(store.placement_rule().unwrap(), PlacementRule::default());
-    let rule = PlacementRule { unit_depth: 2, locality_depth: 1, set_count: 700 };
+    let rule = PlacementRule { unit_depth: 2, unit_shards: 3, locality_depth: 1, set_count: 700 };
     store.set_placement_rule(rule).unwrap();
     assert_eq!(store.placement_rule().unwrap(), rule);
     assert_clean(&store);

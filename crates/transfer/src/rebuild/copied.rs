@@ -16,7 +16,8 @@ use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_nodes::Node;
 
 impl Transfer {
-    /// Stores a shard on another node of a free domain, which is `to` where that is said, under a new name. One that cannot be
+    /// Stores a shard on another node, which is `to` where that is said, under a new name: of a domain that has less of the
+    /// segment than domains need to have. One that cannot be
     /// read as it should be is rebuilt from the others, on any other node. Overwrites nothing, removes nothing, as [`Self::rebuild`].
     ///
     /// # Errors
@@ -51,7 +52,7 @@ impl Transfer {
                 None => [location.node].into(),
                 Some(to) => self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect(),
             };
-            let stored = put_all(&self.inner, &job, &objects, avoided).await?;
+            let stored = put_all(&self.inner, &job, &objects, avoided, true).await?;
             Ok(finish(&job, effort, &objects, stored))
         })
     }

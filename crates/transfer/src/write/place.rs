@@ -3,7 +3,7 @@
 use super::split::Split;
 use crate::error::WriteError;
 use crate::transfer::Inner;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_cluster::{Placement, PlacementError, PlacementRequest, View};
@@ -40,12 +40,14 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
     refresh_space(inner);
     let view = inner.fleet.view();
     let n = split.code.shape().n;
-    let (nodes, domains) = (BTreeSet::new(), BTreeSet::new());
+    let (nodes, held) = (BTreeSet::new(), BTreeMap::new());
+    let unit_shards = split.unit_shards(&view);
     let request = Wanted {
         segment: split.segment,
         shard_bytes: split.object_bytes(),
         excluded_nodes: &nodes,
-        excluded_domains: &domains,
+        held: &held,
+        unit_shards,
         now_ms: inner.fleet.now_ms(),
     };
     let groups: Vec<Vec<usize>> = split.code.shape().groups.iter().map(|group| group.shards.clone()).collect();
@@ -54,9 +56,9 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
         Ok(placement) => (placement, 0),
         // A volume that has domains for the code when all is well goes on writing while some of them are gone: the shards without
         // a place are recorded as missing. One that never had is refused, and so is one whose nodes are there and full.
-        Err(error) if domain_count(&view) >= n => {
-            let fewest =
-                if split.has_margin { split.least } else { split.least.max(n - lost_domains(&view).len().min(n)) };
+        Err(error) if Units::of(&view, unit_shards).shard_count() >= n => {
+            let lost_count = Units::of(&view, unit_shards).lost_count();
+            let fewest = if split.has_margin { split.least } else { split.least.max(n - lost_count.min(n)) };
             let full_count = if let PlacementError::TooFewNodes { full, .. } = error { full } else { 0 };
             let placeable = (fewest..n).rev().find_map(|count| request.choose(&view, count).ok());
             (placeable.ok_or(refused(error))?, full_count)
@@ -84,7 +86,10 @@ pub(crate) struct Wanted<'a> {
     pub(crate) segment: SegmentId,
     pub(crate) shard_bytes: u64,
     pub(crate) excluded_nodes: &'a BTreeSet<NodeId>,
-    pub(crate) excluded_domains: &'a BTreeSet<String>,
+    /// Shards of the segment that domains hold already.
+    pub(crate) held: &'a BTreeMap<String, usize>,
+    /// Shards of it in one domain at most.
+    pub(crate) unit_shards: usize,
     pub(crate) now_ms: u64,
 }
 
@@ -147,22 +152,68 @@ impl Wanted<'_> {
             shard_count,
             shard_bytes: self.shard_bytes,
             excluded_nodes,
-            excluded_domains: self.excluded_domains,
+            held: self.held,
+            unit_shards: self.unit_shards,
             within: None,
-            allow_shared_domains: false,
         }
     }
 }
 
-fn domain_count(view: &View) -> usize {
-    view.members.values().map(|member| member.domain.as_str()).collect::<BTreeSet<_>>().len()
+/// Shards of a segment by domain, if it lies on these nodes.
+pub(crate) fn held_by(view: &View, nodes: impl Iterator<Item = NodeId>) -> BTreeMap<String, usize> {
+    let mut held = BTreeMap::new();
+    for member in nodes.filter_map(|node| view.members.get(&node)) {
+        *held.entry(member.domain.clone()).or_default() += 1;
+    }
+    held
 }
 
-/// Domains of which every node was given up.
-pub(crate) fn lost_domains(view: &View) -> BTreeSet<&str> {
-    let of = |is_lost: bool| {
-        let members = view.members.values().filter(move |member| (member.state == NodeState::Lost) == is_lost);
-        members.map(|member| member.domain.as_str()).collect::<BTreeSet<_>>()
-    };
-    of(true).difference(&of(false)).copied().collect()
+/// What the domains of a volume can hold of a segment.
+pub(crate) struct Units<'v> {
+    unit_shards: usize,
+    /// By domain: its nodes, and those of them that were not given up.
+    nodes: BTreeMap<&'v str, (usize, usize)>,
 }
+
+impl<'v> Units<'v> {
+    /// Of all members; a domain takes `unit_shards` at most.
+    pub(crate) fn of(view: &'v View, unit_shards: usize) -> Self {
+        let mut nodes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        for member in view.members.values() {
+            let (all, left) = nodes.entry(&member.domain).or_default();
+            *all += 1;
+            *left += usize::from(member.state != NodeState::Lost);
+        }
+        Self { unit_shards, nodes }
+    }
+
+    /// Shards that have a place when all is well.
+    pub(crate) fn shard_count(&self) -> usize {
+        self.nodes.values().map(|(all, _)| all.min(&self.unit_shards)).sum()
+    }
+
+    /// Places of shards that went with nodes that were given up.
+    pub(crate) fn lost_count(&self) -> usize {
+        self.nodes.keys().map(|domain| self.lost_in(domain)).sum()
+    }
+
+    fn lost_in(&self, domain: &str) -> usize {
+        self.nodes.get(domain).map_or(0, |(all, left)| all.min(&self.unit_shards) - left.min(&self.unit_shards))
+    }
+
+    /// Shards that are missing because nodes are away, and those that are because nodes are full, where these domains hold what is
+    /// `stored`, and nodes of these domains failed, each named once for each node. What a domain holds on other nodes is not missing.
+    pub(crate) fn missing(&self, stored: &[&str], away: &[&str], full: &[&str]) -> (usize, usize) {
+        let count = |domains: &[&str], domain: &str| domains.iter().filter(|other| **other == domain).count();
+        let of_domain = |domain: &&str| {
+            let free = self.unit_shards.saturating_sub(count(stored, domain));
+            let away = (count(away, domain) + self.lost_in(domain)).min(free);
+            (away, count(full, domain).min(free - away))
+        };
+        self.nodes.keys().map(of_domain).fold((0, 0), |sum, (away, full)| (sum.0 + away, sum.1 + full))
+    }
+}
+
+#[cfg(test)]
+#[path = "place_tests.rs"]
+mod tests;

@@ -9,7 +9,7 @@
 //!   little, so it counts as away.
 
 use super::encode::Object;
-use super::place::{Placed, lost_domains};
+use super::place::{Placed, Units, held_by};
 use super::split::Split;
 use crate::error::{WriteError, timed_out};
 use crate::fleet::NodeHandle;
@@ -178,12 +178,14 @@ impl Writing<'_> {
         }
     }
 
-    /// Another node of a free domain may take the shard.
+    /// Another node may take the shard, of a domain that may hold one more.
     fn failed(&mut self, attempt: &Attempt, error: NodeError) {
         self.failures.0.push(ShardFailure::of_call(attempt.index, attempt.node, error));
         self.assigned[attempt.index] = None;
-        let used: BTreeSet<&str> = self.assigned.iter().flatten().filter_map(|node| self.domain(*node)).collect();
-        let is_free = |node: &NodeId| self.domain(*node).is_some_and(|domain| !used.contains(domain));
+        let held = held_by(self.view, self.assigned.iter().flatten().copied());
+        let unit_shards = self.split.unit_shards(self.view);
+        let may_hold_more = |domain: &str| held.get(domain).is_none_or(|held| *held < unit_shards);
+        let is_free = |node: &NodeId| self.domain(*node).is_some_and(may_hold_more);
         if let Some(position) = self.alternates.iter().position(is_free) {
             let alternate = self.alternates.remove(position);
             self.start(attempt.index, alternate);
@@ -269,17 +271,18 @@ impl Writing<'_> {
     /// Why too few shards are stored; `None`: they are enough.
     fn shortage(&self) -> Option<WriteError> {
         let durable = self.durable();
-        let used: BTreeSet<&str> = self.stored.iter().flatten().filter_map(|node| self.domain(*node)).collect();
+        let stored: Vec<&str> = self.stored.iter().flatten().filter_map(|node| self.domain(*node)).collect();
         let full = SuspectKind::Unknown(NodeErrorKind::Full);
-        let of = |is_wanted: &dyn Fn(&ShardFailure) -> bool| -> BTreeSet<&str> {
-            let failed = self.failures.0.iter().filter(|failure| is_wanted(failure));
-            let domains = failed.filter_map(|failure| self.domain(failure.node));
-            domains.filter(|domain| !used.contains(domain)).collect()
-        };
-        let mut away = of(&|failure| failure.kind != full || has_planted(Planted::FullTakenForAway));
-        away.extend(lost_domains(self.view).into_iter().filter(|domain| !used.contains(domain)));
-        let full_count = self.full_count + of(&|failure| failure.kind == full).difference(&away).count();
-        let needed = needed(self.split, away.len());
+        let is_away = |failure: &&ShardFailure| failure.kind != full || has_planted(Planted::FullTakenForAway);
+        let domains = |nodes: &BTreeSet<NodeId>| nodes.iter().filter_map(|node| self.domain(*node)).collect::<Vec<_>>();
+        let failed = || self.failures.0.iter();
+        let away: BTreeSet<NodeId> = failed().filter(is_away).map(|failure| failure.node).collect();
+        let full: BTreeSet<NodeId> =
+            failed().filter(|failure| failure.kind == full).map(|failure| failure.node).collect();
+        let units = Units::of(self.view, self.split.unit_shards(self.view));
+        let (away, full) = units.missing(&stored, &domains(&away), &domains(&full));
+        let full_count = self.full_count + full;
+        let needed = needed(self.split, away);
         if durable >= needed {
             return None;
         }
@@ -291,7 +294,7 @@ impl Writing<'_> {
     }
 }
 
-/// How many shards must be durable where nodes of `away` domains cannot be asked: all others, unless the policy says how many.
+/// How many shards must be durable where nodes for `away` of them cannot be asked: all others, unless the policy says how many.
 fn needed(split: &Split, away: usize) -> usize {
     match split.has_margin {
         true => split.least,

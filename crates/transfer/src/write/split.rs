@@ -5,6 +5,7 @@ use crate::algebra::{Algebra, LoadedCode};
 use crate::error::WriteError;
 use bytes::Bytes;
 use std::sync::Arc;
+use weft_cluster::View;
 use weft_codes::Shape;
 use weft_format::geometry::{CELL_BYTES_TARGET, Geometry};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, object_bytes};
@@ -28,6 +29,11 @@ pub(crate) struct Split {
 impl Split {
     pub(crate) fn key(&self, index: usize) -> ShardKey {
         ShardKey { segment: self.segment, generation: self.generation, index: ShardIndex(index as u16) }
+    }
+
+    /// Shards of it that one failure domain may hold.
+    pub(crate) fn unit_shards(&self, view: &View) -> usize {
+        view.rule.unit_shards_of(self.code.shape().tolerance)
     }
 
     /// Length of one stored shard.

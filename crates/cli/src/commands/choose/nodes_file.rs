@@ -20,7 +20,7 @@ const REPAIR_SHARE: f64 = 0.2;
 /// The file as a whole.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodesFile {
+pub struct NodesFile {
     #[serde(default)]
     nodes: Vec<NodeLines>,
     client_speed: Option<String>,
@@ -44,7 +44,7 @@ struct NodeLines {
 
 /// Which values of nodes nobody has said or measured.
 #[derive(Debug, Default)]
-pub(super) struct Assumed {
+pub struct Assumed {
     values: BTreeSet<(&'static str, String)>,
 }
 

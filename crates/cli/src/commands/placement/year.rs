@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weft_codes::Shape;
 use weft_codes::analysis::{self, EFFORT};
-use weft_engine::{Placement, PlacementReport, Risk, set_count};
+use weft_engine::{Placement, PlacementReport, Risk};
 use weft_lab::models::choice::{ANNUAL_FAILURE_RATE, Rates, annual_loss_of_volume};
 use weft_lab::models::durability::SECONDS_PER_YEAR;
 use weft_lab::plot::number;
@@ -49,13 +49,16 @@ pub(super) fn parse_repair(text: &str) -> Result<u64, String> {
 /// looked at, all count as fatal.
 pub(super) fn annual_loss(shape: &Shape, risks: &[Risk], report: &PlacementReport, pace: Pace) -> f64 {
     let looked_at = risks.iter().map(|risk| risk.fatal_share);
-    let none = std::iter::repeat_n(0.0, shape.tolerance + 1);
-    let fatal: Vec<f64> = none.chain(looked_at).chain(std::iter::repeat(1.0)).take(shape.n + 1).collect();
-    let (units, segments) = (report.unit_count as u64, report.segment_count.max(1));
+    let harmless = risks.first().map_or(shape.tolerance + 1, |risk| risk.failed as usize);
+    let none = std::iter::repeat_n(0.0, harmless);
+    // Where units hold several shards, segments are as wide as there are units.
+    let width = shape.n.min(report.unit_count);
+    let fatal: Vec<f64> = none.chain(looked_at).chain(std::iter::repeat(1.0)).take(width + 1).collect();
+    let segments = report.segment_count.max(1);
     // Segments on the same nodes in another order lose data by other losses, unless all losses of a size are alike.
     let are_alike = fatal.iter().all(|share| *share == 0.0 || *share == 1.0);
     let sets = match are_alike {
-        true => set_count(units, shape.n as u64, segments, report.set_count),
+        true => PlacementReport { segment_count: segments, ..report.clone() }.sets(shape.n),
         false => segments as f64,
     };
     let repairs_per_year = SECONDS_PER_YEAR * 1e3 / pace.repair_ms as f64;
@@ -89,7 +92,8 @@ pub fn of_stored(placement: &Placement, codes: impl Iterator<Item = (String, u64
         let shape = code.shape();
         let is_small = shape.contents.len().saturating_mul(shape.native_count) <= ELEMENTS_AT_ONCE;
         let is_known_at_once = shape.tolerance >= analysis::most_lost(shape) || is_small;
-        if shape.n <= report.unit_count && is_known_at_once {
+        let is_placed = shape.n <= report.unit_count * rule.unit_shards_of(shape.tolerance);
+        if is_placed && is_known_at_once {
             let risks = report.risks_of(&policy, &*code, EFFORT_AT_ONCE)?;
             losses.push(AnnualLoss { annual_loss: annual_loss(shape, &risks, &report, pace), policy, pace });
         }

@@ -16,7 +16,8 @@ const WIDTH_MAX_OF_GENERIC: usize = 10;
 const PARITIES_MAX: usize = 4;
 
 /// Specs of all codes of at most `width` shards, whether or not their families have them.
-pub(super) fn specs(width: usize) -> Vec<String> {
+#[must_use]
+pub fn specs(width: usize) -> Vec<String> {
     let width = width.min(WIDTH_MAX);
     let mut specs: Vec<String> = (2..=width.min(4)).map(|copies| format!("replica:{copies}")).collect();
     specs.extend((3..=width).map(|n| format!("raid5:{n}")));
