@@ -212,7 +212,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Recover(arguments) => return recover::run(&arguments),
         Command::Codes(arguments) => return codes::run(&arguments),
         Command::Choose(arguments) => choose::run(&arguments),
-        Command::Encode(arguments) => encode::run(&arguments),
+        Command::Encode(arguments) => return encode::run(&arguments),
         Command::Decode(arguments) => return decode::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),

@@ -28,6 +28,8 @@ mod daemon;
 mod metrics;
 mod render;
 mod shard_files;
+mod shard_inputs;
+mod shard_outputs;
 mod signals;
 mod trace;
 mod tree;

@@ -1,20 +1,23 @@
-//! Sets of shard files: found among other files, read a segment at a time.
+//! Sets of shard files: found among other files, by what their beginnings say.
 
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use weft_engine::transfers::objects::{Coder, Survivors};
-use weft_format::shard::{HEADER_BYTES, ShardError, ShardHeader};
-use weft_format::shard_file::{FILE_HEADER_BYTES, ShardFileHeader};
-use weft_format::{ShardIndex, VolumeId};
+use weft_engine::transfers::objects::Coder;
+use weft_engine::transfers::shard_files::{
+    BEGINNING_BYTES, Beginning, Decoder, ShardBytes, coder, common_header, recognise,
+};
+use weft_format::VolumeId;
+use weft_format::shard_file::ShardFileHeader;
 
 /// The shard files of one encoded file, as far as they were found.
 pub struct Set {
-    /// As in any of the files; its index means nothing.
+    /// As that of shard 0.
     pub header: ShardFileHeader,
     pub coder: Coder,
     /// By shard index.
@@ -25,15 +28,7 @@ pub struct Set {
 pub struct ShardFile {
     pub path: PathBuf,
     file: File,
-    pub header_is_sound: bool,
-}
-
-/// What the beginning of a file says of it.
-struct Found {
-    set: VolumeId,
-    index: ShardIndex,
-    header: Option<ShardFileHeader>,
-    file: File,
+    header_is_sound: bool,
 }
 
 /// Of the names of shard files.
@@ -55,17 +50,24 @@ pub struct Finds {
     pub unrecognised: Vec<PathBuf>,
 }
 
+/// A file that was recognised.
+struct Found {
+    path: PathBuf,
+    file: File,
+    beginning: Beginning,
+}
+
 /// The sets that `paths` hold: shard files, and folders with shard files among others.
 pub fn find(paths: &[PathBuf]) -> Result<Finds> {
     let mut unrecognised = Vec::new();
-    let mut found: BTreeMap<VolumeId, Vec<(PathBuf, Found)>> = BTreeMap::new();
+    let mut found: BTreeMap<VolumeId, Vec<Found>> = BTreeMap::new();
     for path in paths {
         let metadata = fs::metadata(path).with_context(|| path.display().to_string())?;
         if !metadata.is_dir() {
             let Some(shard) = look(path)? else {
                 bail!(unlike(path));
             };
-            found.entry(shard.set).or_default().push((path.clone(), shard));
+            found.entry(shard.beginning.set).or_default().push(shard);
             continue;
         }
         let names = || fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
@@ -73,7 +75,7 @@ pub fn find(paths: &[PathBuf]) -> Result<Finds> {
         names.sort();
         for name in names.into_iter().filter(|name| name.is_file()) {
             match look(&name)? {
-                Some(shard) => found.entry(shard.set).or_default().push((name, shard)),
+                Some(shard) => found.entry(shard.beginning.set).or_default().push(shard),
                 None if name.extension() == Some(OsStr::new(EXTENSION)) => unrecognised.push(name),
                 None => {}
             }
@@ -93,55 +95,41 @@ pub fn unlike(path: &Path) -> String {
     format!("{} is not a shard file, or its beginning is damaged beyond recognition", path.display())
 }
 
-/// `None`: it is no shard file. One whose header is damaged is known by its first object.
+/// `None`: it is no shard file.
 fn look(path: &Path) -> Result<Option<Found>> {
-    let file = File::open(path).with_context(|| path.display().to_string())?;
-    let mut beginning = [0; FILE_HEADER_BYTES + HEADER_BYTES];
-    let length = read_at(&file, &mut beginning, 0);
-    let beginning = &beginning[..length];
-    match ShardFileHeader::decode(beginning) {
-        Ok(header) => Ok(Some(Found { set: header.set, index: header.index, header: Some(header), file })),
-        Err(error @ ShardError::UnknownVersion { .. }) => Err(error).with_context(|| path.display().to_string()),
-        Err(_) => {
-            let object = beginning.get(FILE_HEADER_BYTES..).map(ShardHeader::decode);
-            let identity = object.and_then(Result::ok).map(|header| header.identity);
-            Ok(identity.map(|it| Found { set: it.volume, index: it.key.index, header: None, file }))
-        }
+    let named = || path.display().to_string();
+    if !fs::metadata(path).with_context(named)?.is_file() {
+        bail!("{} is not a file: read pipes and devices with `weft decode --stream`", path.display());
     }
+    let file = File::open(path).with_context(named)?;
+    let beginning = recognise(&FileBytes(&file).read(0, BEGINNING_BYTES)).with_context(named)?;
+    Ok(beginning.map(|beginning| Found { path: path.to_owned(), file, beginning }))
 }
 
-fn set_of(files: Vec<(PathBuf, Found)>) -> Result<Set> {
-    let Some(header) = files.iter().find_map(|(_, found)| found.header.clone()) else {
-        let names: Vec<String> = files.iter().map(|(path, _)| path.display().to_string()).collect();
+fn set_of(found: Vec<Found>) -> Result<Set> {
+    let Some(header) = common_header(found.iter().map(|found| &found.beginning)) else {
+        let names: Vec<String> = found.iter().map(|found| found.path.display().to_string()).collect();
         bail!("{}: all headers are damaged: find one more shard file of the set", names.join(", "));
     };
-    let any = files.first().map(|(path, _)| path.display().to_string()).unwrap_or_default();
-    let coder = Coder::new(&header.code).with_context(|| any.clone())?;
-    let shape = coder.shape();
-    let (native_count, alpha) = (header.geometry.native_count as usize, header.geometry.alpha as usize);
-    if (native_count, alpha) != (shape.native_count, shape.alpha) {
-        bail!(
-            "{any} was written with a `{}` that differs from this program's: use the program that wrote it",
-            header.code
-        );
-    }
-    let mut shards: Vec<Option<ShardFile>> = (0..shape.n).map(|_| None).collect();
-    for (path, found) in files {
-        let Some(place) = shards.get_mut(found.index.as_usize()) else { continue };
-        let header_is_sound =
-            found.header.is_some_and(|other| ShardFileHeader { index: header.index, ..other } == header);
+    let any = found.first().map(|found| found.path.display().to_string()).unwrap_or_default();
+    let coder = coder(&header).context(any)?;
+    let mut shards: Vec<Option<ShardFile>> = (0..coder.shape().n).map(|_| None).collect();
+    for Found { path, file, beginning } in found {
+        let index = beginning.index;
+        let Some(place) = shards.get_mut(index.as_usize()) else { continue };
+        let header_is_sound = beginning.header == Some(ShardFileHeader { index, ..header.clone() });
         // Of two copies the one with a sound header.
         if place.as_ref().is_none_or(|there| header_is_sound && !there.header_is_sound) {
-            *place = Some(ShardFile { path, file: found.file, header_is_sound });
+            *place = Some(ShardFile { path, file, header_is_sound });
         }
     }
     Ok(Set { header, coder, shards })
 }
 
 impl ShardFile {
-    /// Its length; one that cannot be asked has nothing.
-    fn bytes(&self) -> u64 {
-        self.file.metadata().map_or(0, |metadata| metadata.len())
+    /// Its bytes, and whether its header is sound.
+    fn bytes(&self) -> (FileBytes<'_>, bool) {
+        (FileBytes(&self.file), self.header_is_sound)
     }
 }
 
@@ -155,34 +143,33 @@ impl Set {
         self.shards.iter().map(Option::is_some).collect()
     }
 
-    /// What these shards have of a segment. What cannot be read is as good as damaged.
-    pub fn survivors(&self, segment: u64, shards: &[usize]) -> Survivors {
-        let range = self.header.object_range(segment);
-        let mut objects: Vec<Option<_>> = vec![None; self.shards.len()];
-        for &shard in shards {
-            if let Some(shard_file) = &self.shards[shard] {
-                // A header may claim more than there is, and only what is there is read.
-                let there = shard_file.bytes().saturating_sub(range.start).min(range.end - range.start);
-                let mut object = vec![0; there as usize];
-                let length = read_at(&shard_file.file, &mut object, range.start);
-                object.truncate(length);
-                objects[shard] = Some(object.into());
-            }
-        }
-        let identity = |index| self.header.object_identity(segment, index);
-        self.coder.survivors(self.header.segment_geometry(segment), identity, &objects)
+    /// Reads the set from its beginning.
+    pub fn decoder(&self, chosen: Vec<usize>) -> Decoder<FileBytes<'_>> {
+        let shards = self.shards.iter().map(|shard| shard.as_ref().map(ShardFile::bytes)).collect();
+        Decoder::new(self.header.clone(), self.coder.clone(), shards, chosen)
     }
 
-    /// Is anything there of a segment and what follows it? A header may claim more segments than could be counted.
-    pub fn reaches(&self, segment: u64) -> bool {
-        let start = self.header.object_range(segment).start;
-        self.shards.iter().flatten().any(|shard_file| shard_file.bytes() > start)
+    /// About how long the encoded file is, by the length of the longest shard file.
+    pub fn about_bytes(&self) -> u64 {
+        let bytes = |shard: &ShardFile| shard.file.metadata().map_or(0, |metadata| metadata.len());
+        let longest = self.shards.iter().flatten().map(bytes).max().unwrap_or(0);
+        let geometry = &self.header.geometry;
+        longest / geometry.payload_bytes() * geometry.data_bytes
+            + longest % geometry.payload_bytes() * geometry.data_bytes / geometry.payload_bytes()
     }
+}
 
-    /// Is the file as long as it should be, and does its header say what the others' do?
-    pub fn is_framed_well(&self, shard: usize) -> bool {
-        let shard_file = self.shards[shard].as_ref();
-        shard_file.is_some_and(|it| it.header_is_sound && it.bytes() == self.header.shard_file_bytes())
+/// A shard that is a file. What cannot be read is as good as damaged.
+pub struct FileBytes<'a>(&'a File);
+
+impl ShardBytes for FileBytes<'_> {
+    fn read(&mut self, offset: u64, length: usize) -> Bytes {
+        let file_bytes = self.0.metadata().map_or(0, |metadata| metadata.len());
+        let there = file_bytes.saturating_sub(offset).min(length as u64);
+        let mut buffer = vec![0; there as usize];
+        let length = read_at(self.0, &mut buffer, offset);
+        buffer.truncate(length);
+        buffer.into()
     }
 }
 

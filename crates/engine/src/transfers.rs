@@ -1,3 +1,3 @@
-//! How segments move, as faces choose and watch it; and single objects that are encoded without a volume.
+//! How segments move, as faces choose and watch it; and files and streams that are encoded without a volume.
 
-pub use weft_transfer::{DiskRoom, Profile, Settings, objects, trace};
+pub use weft_transfer::{DiskRoom, Profile, Settings, objects, shard_files, trace};

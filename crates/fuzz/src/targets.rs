@@ -4,6 +4,7 @@ mod codes;
 mod gossip;
 mod keys;
 mod records;
+mod shard_files;
 mod shards;
 mod texts;
 
@@ -17,7 +18,13 @@ const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>)
 pub const TARGETS: &[Target] = &[
     target("shard_header", shards::header, shards::header_seeds),
     Target { test_runs: 5_000, ..target("shard_object", shards::object, shards::object_seeds) },
-    target("shard_file", shards::file, shards::file_seeds),
+    target("shard_file", shard_files::parts, shard_files::parts_seeds),
+    // A code, and a segment of the greatest length.
+    Target {
+        test_runs: 500,
+        own_bytes: 160 << 20,
+        ..target("shard_streams", shard_files::streams, shard_files::streams_seeds)
+    },
     target("records", records::record, records::seeds),
     target("names", texts::name, texts::name_seeds),
     target("node_urls", texts::node_url, texts::node_url_seeds),

@@ -4,7 +4,7 @@
 //!
 //! Two walks: `write.rs` (split, encode, place, put, receipt) and `read.rs` (locate, plan, fetch, decode, deliver); each
 //! stage is a file in the folder of the same name. `rebuild.rs` is a read of lost shards followed by a put, `recode.rs` gives a
-//! segment another code, `objects.rs` has the same stages in memory, without nodes.
+//! segment another code, `objects.rs` has the same stages in memory, without nodes, and `shard_files.rs` makes files and streams of them.
 //!
 //! Start reading at `write.rs`.
 
@@ -31,6 +31,7 @@ pub mod remove;
 mod replicas;
 mod salvage;
 pub mod scheduler;
+pub mod shard_files;
 mod soundness;
 mod survivors;
 mod suspect;

@@ -1,4 +1,4 @@
-//! Segments as shard objects in memory, without nodes: for files that are encoded without a volume.
+//! Segments as shard objects in memory, without nodes: for files and streams that are encoded without a volume (`shard_files.rs`).
 //!
 //! The same stages as on the way to and from nodes, but for those that ask somebody: split and encode, plan and decode. A frame
 //! that fails its check is an erasure by itself; the rest of its shard is used.
@@ -14,11 +14,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_codes::{Offer, Offers, Shape, Wanted};
 use weft_format::geometry::{Geometry, MAX_SEGMENT_BYTES};
-use weft_format::shard::ShardIdentity;
-use weft_format::{Generation, SegmentId, ShardIndex, VolumeId};
+use weft_format::shard::Digest;
+use weft_format::{Generation, SegmentId, VolumeId};
 
-/// Segments of about this many bytes are long enough that their fixed costs vanish, and short enough to be held.
-const SEGMENT_BYTES: u64 = 16 << 20;
+/// Segments of about this many bytes are long enough that their fixed costs vanish, and short enough that those of a stream, which are in
+/// several hands at once, take little memory.
+const SEGMENT_BYTES: u64 = 4 << 20;
 
 /// A code, ready to encode and decode segments.
 #[derive(Clone)]
@@ -45,7 +46,7 @@ impl Coder {
         self.code.code.spec()
     }
 
-    /// How a segment of a good length lies in its shards: whole stripes, about 16 MiB.
+    /// How a segment of a good length lies in its shards: whole stripes, about 4 MiB, or one stripe of a code whose stripes are longer.
     ///
     /// # Errors
     /// [`WriteError::Size`]: the code's cells are too long for any segment.
@@ -55,7 +56,7 @@ impl Coder {
         geometry(self.shape(), segment, data_bytes)
     }
 
-    /// The shard objects of a segment, `data` cut as `geometry` says. They are of the first generation.
+    /// The shard objects of a segment, `data` cut as `geometry` says, with the digests of their payloads. They are of the first generation.
     ///
     /// # Errors
     /// [`WriteError`]: the geometry cannot be, or a header has no room for the code.
@@ -65,12 +66,12 @@ impl Coder {
         segment: SegmentId,
         geometry: Geometry,
         data: Bytes,
-    ) -> Result<Vec<Bytes>, WriteError> {
+    ) -> Result<Vec<(Bytes, Digest)>, WriteError> {
         let n = self.shape().n;
         let (generation, code) = (Generation::FIRST, self.code.clone());
         let split =
             Split { segment, generation, code, geometry, quorum: n, least: n, has_margin: true, data: vec![data] };
-        Ok(encode_here(volume, &split)?.into_iter().map(|(object, _)| object).collect())
+        encode_here(volume, &split)
     }
 
     /// The shards that must be read to have all data, given which can be; `None` where these do not suffice.
@@ -95,20 +96,9 @@ impl Coder {
         Some(needed.into_iter().collect())
     }
 
-    /// What is left of a segment: `objects`, by shard index, as they were found; `None`: not there.
-    pub fn survivors(
-        &self,
-        geometry: Geometry,
-        identity: impl Fn(ShardIndex) -> ShardIdentity,
-        objects: &[Option<Bytes>],
-    ) -> Survivors {
-        let mut survivors = Survivors::nothing(self.code.clone(), geometry);
-        for (shard, object) in objects.iter().enumerate() {
-            if let Some(object) = object {
-                survivors.take_in_object(shard, &identity(ShardIndex(shard as u16)), object);
-            }
-        }
-        survivors
+    /// Nothing of a segment is there yet.
+    pub(crate) fn survivors(&self, geometry: Geometry) -> Survivors {
+        Survivors::nothing(self.code.clone(), geometry)
     }
 }
 

@@ -63,6 +63,11 @@ impl Soundness {
         known[frames.start as usize..frames.end as usize].fill(is_sound);
     }
 
+    /// Is there no frame of any shard that can be used?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.iter().flatten().all(|sound| !sound)
+    }
+
     /// Can every frame of the shard be used?
     pub(crate) fn has_all(&self, shard: usize) -> bool {
         !self.frames[shard].is_empty() && self.frames[shard].iter().all(|sound| *sound)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use weft_codes::Wanted;
 use weft_format::ShardIndex;
 use weft_format::geometry::{Geometry, Stripe};
-use weft_format::shard::{HEADER_BYTES, ShardBuilder, ShardHeader, ShardIdentity, frame_count};
+use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, frame_count};
 
 /// Too little of a segment is left.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,13 +44,14 @@ impl Survivors {
         }
     }
 
-    pub(crate) fn take_in_object(&mut self, shard: usize, identity: &ShardIdentity, object: &Bytes) {
+    /// Takes in what was found of a shard's object: its header, and what follows it.
+    pub(crate) fn take_in_object(&mut self, shard: usize, identity: &ShardIdentity, header: &[u8], raw: &Bytes) {
         let geometry = self.soundness.geometry();
-        let header = ShardHeader::decode(object);
+        let header = ShardHeader::decode(header);
         let is_right = header.is_ok_and(|header| header.identity == *identity && header.geometry == *geometry);
         let frames = 0..frame_count(geometry.payload_bytes());
         self.headers[shard] = is_right;
-        self.take_in(shard, identity, frames, &object.slice(object.len().min(HEADER_BYTES)..));
+        self.take_in(shard, identity, frames, raw);
     }
 
     /// Takes in frames of a shard as they lie. Those that cannot be used, in runs.
@@ -74,6 +75,11 @@ impl Survivors {
             }
         }
         unsound
+    }
+
+    /// Is there nothing that can be used?
+    pub(crate) fn is_empty(&self) -> bool {
+        self.soundness.is_empty()
     }
 
     /// Is the shard there, and every byte of it right?
@@ -141,7 +147,7 @@ impl Survivors {
         Ok(())
     }
 
-    /// These shards' objects, whole again: byte for byte what was encoded.
+    /// These shards' objects, whole again: byte for byte what was encoded, with the digests of their payloads.
     ///
     /// # Errors
     /// [`TooFew`].
@@ -149,7 +155,7 @@ impl Survivors {
         &self,
         identity: impl Fn(ShardIndex) -> ShardIdentity,
         shards: &[usize],
-    ) -> Result<Vec<Bytes>, TooFew> {
+    ) -> Result<Vec<(Bytes, Digest)>, TooFew> {
         let geometry = *self.soundness.geometry();
         let builder = |shard: &usize| {
             let identity = identity(ShardIndex(*shard as u16));
@@ -158,7 +164,7 @@ impl Survivors {
         };
         let mut builders: Vec<ShardBuilder> = shards.iter().map(builder).collect();
         self.rebuild_into(0..geometry.stripe_count(), shards, &mut builders)?;
-        Ok(builders.into_iter().map(|builder| builder.finish().0).collect())
+        Ok(builders.into_iter().map(ShardBuilder::finish).collect())
     }
 
     /// Writes these stripes' cells of `shards`: what is sound of them as it is, the rest computed.

@@ -1,9 +1,13 @@
-//! `weft encode CODE FILE...`: files into shard files, without a volume.
+//! `weft encode`: files, or a stream, into shard files, without a volume.
 
-use crate::arguments::Output;
+mod places;
+mod stream;
+
+use crate::arguments::Output as Printed;
 use crate::compose;
 use crate::render;
 use crate::shard_files::shard_name;
+use crate::shard_outputs::{self, Output, Written};
 use crate::unfinished::{Unfinished, already_there, sync_folder};
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,46 +15,62 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::process::ExitCode;
 use weft_engine::transfers::objects::Coder;
-use weft_format::geometry::Geometry;
-use weft_format::shard_file::{FileHasher, MAX_NAME_BYTES, ShardFileHeader};
-use weft_format::{SegmentId, ShardIndex, VolumeId};
+use weft_engine::transfers::shard_files::Encoder;
+use weft_format::VolumeId;
+use weft_format::shard_file::MAX_NAME_BYTES;
 
-/// Cut files into shard files, some of which may be lost; no volume is needed
+/// Cut files, or a stream, into shard files, some of which may be lost; no volume is needed
 ///
-/// `weft decode` restores the file from the remaining shard files, whatever their names and order.
+/// `weft decode` restores the file from the remaining shard files, whatever their names and order. With --stream, standard input is read
+/// once, to its end, and each shard is written in order to a file, pipe or tape, in little memory. A slow output slows the others down. An
+/// output that fails, such as a pipe whose reader ends, is named and left out, as long as the other shards suffice. Exit status of
+/// --stream: 0 if every shard is whole, 2 if some are lost and the others suffice, 1 if they do not. An encoding that is interrupted
+/// leaves shards without an end, which `weft decode` does not take for whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  weft encode rs:4+2 photos.tar
-  weft encode rs:4+2 photos.tar --output /mnt/shards")]
+  weft encode --code rs:4+2 photos.tar
+  weft encode --code rs:4+2 photos.tar --output /mnt/shards
+  tar c photos | weft encode --stream --code raid5:3 /dev/nst0 /dev/nst1 /dev/nst2
+  tar c photos | weft encode --stream --code rs:4+2 --output /mnt/shards --name photos.tar
+  pg_dumpall | weft encode --stream --code raid5:3 >(ssh a 'cat >0.weft') >(ssh b 'cat >1.weft') 2.weft")]
 pub struct Arguments {
     /// Code, as in rs:4+2 or lrc:6+2+2 (`weft codes list`)
-    #[arg(value_name = "CODE")]
+    #[arg(long, value_name = "CODE")]
     code: String,
-    /// Files to encode
-    #[arg(required = true, value_name = "FILE")]
+    /// Files to encode; with --stream the outputs: a new file, a pipe or a device for each shard, by index
+    #[arg(required_unless_present = "stream", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Encode standard input
+    #[arg(long)]
+    stream: bool,
     /// Folder for the shards of all files, made if missing [default: FILE.shards for each FILE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// Name of the stream, which the decoded file gets [default: stream]
+    #[arg(long, value_name = "NAME", requires = "stream")]
+    name: Option<std::ffi::OsString>,
     #[command(flatten)]
-    printed: Output,
+    printed: Printed,
 }
 
 #[derive(Serialize)]
 struct Encoded {
     file: PathBuf,
+    /// Id of the encoding, which all its shards have.
+    encoding: String,
     code: String,
     file_bytes: u64,
     shard_bytes: u64,
     /// How many shards may be lost, whichever they are.
     tolerance: usize,
     shards: Vec<PathBuf>,
+    /// Indices of the shards that could not be written to their end.
+    lost: Vec<usize>,
 }
 
 /// A file to be encoded, and where its shards go.
@@ -61,8 +81,11 @@ struct Job<'a> {
     shards: Vec<PathBuf>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let coder = Coder::new(compose::code(&arguments.code)?.spec())?;
+    if arguments.stream {
+        return stream::run(arguments, coder);
+    }
     let jobs = jobs(arguments, coder.shape().n)?;
     let bar = progress_bar(0);
     let mut encoded = Vec::new();
@@ -72,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     bar.finish_and_clear();
     if arguments.printed.json {
         println!("{}", serde_json::to_string_pretty(&encoded)?);
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
     for (job, encoded) in jobs.iter().zip(&encoded) {
         println!(
@@ -84,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             encoded.tolerance,
         );
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A bar over so many bytes.
@@ -109,11 +132,7 @@ fn jobs(arguments: &Arguments, n: usize) -> Result<Vec<Job<'_>>> {
             own.push(".shards");
             own.into()
         });
-        let shards: Vec<PathBuf> = (0..n).map(|index| folder.join(shard_name(name, index, n))).collect();
-        let longest = shards.iter().filter_map(|shard| Some(shard.file_name()?.len())).max();
-        if longest.is_some_and(|bytes| bytes > MAX_NAME_BYTES) {
-            bail!("{shown}: the name is too long for shard names made from it: give the file a shorter name");
-        }
+        let shards = shard_paths(&folder, name, n)?;
         if let Some(taken) = shards.iter().find(|shard| fs::symlink_metadata(shard).is_ok()) {
             bail!(already_there(taken));
         }
@@ -125,88 +144,70 @@ fn jobs(arguments: &Arguments, n: usize) -> Result<Vec<Job<'_>>> {
     Ok(jobs)
 }
 
-fn encode(coder: &Coder, job: &Job<'_>, bar: &ProgressBar) -> Result<Encoded> {
-    let source = File::open(job.source).with_context(|| job.source.display().to_string())?;
-    let known_bytes = source.metadata().with_context(|| job.source.display().to_string())?.len();
-    bar.set_length(known_bytes);
-    bar.set_position(0);
-    match fs::create_dir(&job.folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            bail!("{} cannot be made: make its parent folder with `mkdir -p`", job.folder.display())
-        }
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(error).with_context(|| job.folder.display().to_string());
-        }
-        _ => {}
+/// Where the shards of a file of this name go.
+fn shard_paths(folder: &Path, name: &OsStr, n: usize) -> Result<Vec<PathBuf>> {
+    let shards: Vec<PathBuf> = (0..n).map(|index| folder.join(shard_name(name, index, n))).collect();
+    let longest = shards.iter().filter_map(|shard| Some(shard.file_name()?.len())).max();
+    if longest.is_some_and(|bytes| bytes > MAX_NAME_BYTES) {
+        bail!(
+            "{}: the name is too long for shard names made from it: choose a shorter name",
+            render::line(&name.to_string_lossy())
+        );
     }
-    let geometry = coder.segment_geometry(SegmentId(0))?;
-    let mut header = ShardFileHeader {
-        set: VolumeId(rand::random()),
-        index: ShardIndex(0),
-        code: coder.spec().to_owned(),
-        name: job.name.as_bytes().to_owned(),
-        file_bytes: 0,
-        digest: [0; 32],
-        geometry,
-    };
+    Ok(shards)
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            bail!("{} cannot be made: make its parent folder with `mkdir -p`", folder.display())
+        }
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(error).with_context(|| folder.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name of a shard's file, for its siblings.
+fn sibling_name(shard: &Path) -> Vec<u8> {
+    shard.file_name().unwrap_or_default().as_bytes().to_owned()
+}
+
+fn encode(coder: &Coder, job: &Job<'_>, bar: &ProgressBar) -> Result<Encoded> {
+    let shown = || job.source.display().to_string();
+    let source = File::open(job.source).with_context(shown)?;
+    bar.set_length(source.metadata().with_context(shown)?.len());
+    bar.set_position(0);
+    make_folder(&job.folder)?;
+    let set = VolumeId(rand::random());
+    let encoder = Encoder::new(coder.clone(), set, job.name.as_bytes().to_owned())?;
     let unfinished = job.shards.iter().map(|_| Unfinished::in_folder(&job.folder)).collect::<Result<Vec<_>>>()?;
-    // One thread reads and hashes while this one encodes and writes.
-    let (send, receive) = sync_channel(1);
-    std::thread::scope(|scope| {
-        let reading = scope.spawn(move || read(&source, geometry.data_bytes, &send));
-        let written = write(coder, &mut header, &unfinished, receive, bar);
-        let digest = reading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        header.digest = digest.with_context(|| job.source.display().to_string())?;
-        written.with_context(|| job.folder.display().to_string())
-    })?;
-    for ((index, unfinished), shard) in unfinished.into_iter().enumerate().zip(&job.shards) {
-        let header = ShardFileHeader { index: ShardIndex(index as u16), ..header.clone() };
-        unfinished.file.write_all_at(&header.encode()?, 0).with_context(|| shard.display().to_string())?;
+    let output = |unfinished: &Unfinished| Ok(Output::File(unfinished.file.try_clone()?));
+    let outputs = unfinished.iter().map(output).collect::<Result<Vec<_>>>()?;
+    let names = job.shards.iter().map(|shard| sibling_name(shard)).collect();
+    // Every shard or none gets its name, so that one that cannot be written ends the encoding.
+    let written = shard_outputs::write(encoder, source, outputs, names, bar, |lost| {
+        Err(lost.why).with_context(|| job.shards[lost.shard].display().to_string())
+    });
+    let written = written.with_context(shown)?;
+    for (unfinished, shard) in unfinished.into_iter().zip(&job.shards) {
         unfinished.publish(shard)?;
     }
     sync_folder(&job.folder)?;
-    Ok(Encoded {
-        file: job.source.to_owned(),
-        code: header.code.clone(),
-        file_bytes: header.file_bytes,
-        shard_bytes: header.shard_file_bytes(),
+    Ok(encoded(coder, set, job.source, &job.shards, written))
+}
+
+fn encoded(coder: &Coder, set: VolumeId, file: &Path, shards: &[PathBuf], written: Written) -> Encoded {
+    let Written { file_bytes, shard_bytes, lost } = written;
+    Encoded {
+        file: file.to_owned(),
+        encoding: set.to_string(),
+        code: coder.spec().to_owned(),
+        file_bytes,
+        shard_bytes,
         tolerance: coder.shape().tolerance,
-        shards: job.shards.clone(),
-    })
-}
-
-/// Sends the file a segment at a time; its digest.
-fn read(source: &File, segment_bytes: u64, send: &SyncSender<Vec<u8>>) -> std::io::Result<[u8; 32]> {
-    let mut hasher = FileHasher::default();
-    loop {
-        let mut data = Vec::with_capacity(segment_bytes as usize);
-        source.take(segment_bytes).read_to_end(&mut data)?;
-        hasher.update(&data);
-        // Nobody takes more where writing has failed, which tells why.
-        if data.is_empty() || send.send(data).is_err() {
-            return Ok(hasher.finish());
-        }
+        shards: shards.to_vec(),
+        lost,
     }
-}
-
-/// Writes the objects of each segment to the shards; counts the file's bytes.
-fn write(
-    coder: &Coder,
-    header: &mut ShardFileHeader,
-    shards: &[Unfinished],
-    receive: Receiver<Vec<u8>>,
-    bar: &ProgressBar,
-) -> Result<()> {
-    for (segment, data) in receive.into_iter().enumerate() {
-        let data_bytes = data.len() as u64;
-        header.file_bytes += data_bytes;
-        let geometry = Geometry { data_bytes, ..header.geometry };
-        let objects = coder.encode(header.set, SegmentId(segment as u128), geometry, data.into())?;
-        let start = header.object_range(segment as u64).start;
-        for (shard, object) in shards.iter().zip(objects) {
-            shard.file.write_all_at(&object, start)?;
-        }
-        bar.inc(data_bytes);
-    }
-    Ok(())
 }

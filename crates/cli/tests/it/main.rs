@@ -39,6 +39,7 @@ mod served;
 #[path = "../../../nodes/tests/it/servers/mod.rs"]
 mod servers;
 mod shard_files;
+mod shard_streams;
 mod sites;
 #[cfg(feature = "shared")]
 mod tls;

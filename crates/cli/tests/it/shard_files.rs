@@ -4,7 +4,7 @@ use crate::sandbox::Sandbox;
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
-use weft_format::shard_file::{FILE_HEADER_BYTES, ShardFileHeader};
+use weft_format::shard_file::Trailer;
 
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|i| (i * 31 + (i >> 9) * 7 + (i >> 17)) as u8).collect()
@@ -27,7 +27,7 @@ fn every_family_encodes_and_decodes_files() {
         for (name, count) in [("empty", 0), ("one", 1), ("odd", 12_345), ("long", 2_000_001)] {
             fs::write(sandbox.path(name), bytes(count)).expect("written");
         }
-        sandbox.weft(["encode", spec, "empty", "one", "odd", "long", "-o", "s"]).ok();
+        sandbox.weft(["encode", "--code", spec, "empty", "one", "odd", "long", "-o", "s"]).ok();
         let width = (shape.n - 1).to_string().len();
         let shard = |name: &str, index: usize| sandbox.path(&format!("s/{name}.{index:0width$}.weft"));
         let whole: Vec<Vec<u8>> = (0..shape.n).map(|index| fs::read(shard("long", index)).expect("read")).collect();
@@ -57,7 +57,7 @@ fn every_family_encodes_and_decodes_files() {
 fn damage_in_every_shard_is_survived_and_mended() {
     let sandbox = Sandbox::empty();
     fs::write(sandbox.path("file"), bytes(40_000_000)).expect("written");
-    sandbox.weft(["encode", "rs:4+2", "file"]).ok();
+    sandbox.weft(["encode", "--code", "rs:4+2", "file"]).ok();
     let shard = |index: usize| sandbox.path(&format!("file.shards/file.{index}.weft"));
     let whole: Vec<Vec<u8>> = (0..6).map(|index| fs::read(shard(index)).expect("read")).collect();
     // Each shard in another frame; one loses its header, one its end.
@@ -81,7 +81,7 @@ fn damage_in_every_shard_is_survived_and_mended() {
 fn too_few_shards_are_named_and_nothing_is_written() {
     let sandbox = Sandbox::empty();
     fs::write(sandbox.path("file"), bytes(1_000_000)).expect("written");
-    sandbox.weft(["encode", "rs:4+2", "file", "-o", "s"]).ok();
+    sandbox.weft(["encode", "--code", "rs:4+2", "file", "-o", "s"]).ok();
     fs::remove_file(sandbox.path("s/file.2.weft")).expect("lost");
     damage(&sandbox.path("s/file.0.weft"), 5_000);
     damage(&sandbox.path("s/file.4.weft"), 5_000);
@@ -103,7 +103,7 @@ fn a_file_that_cannot_be_made_keeps_no_other_from_being_made() {
     for (name, count) in [("first", 100_000), ("second", 200_000)] {
         fs::write(sandbox.path(name), bytes(count)).expect("written");
     }
-    sandbox.weft(["encode", "rs:4+2", "first", "second", "-o", "s"]).ok();
+    sandbox.weft(["encode", "--code", "rs:4+2", "first", "second", "-o", "s"]).ok();
     (0..3).for_each(|index| fs::remove_file(sandbox.path(&format!("s/first.{index}.weft"))).expect("lost"));
     fs::remove_file(sandbox.path("s/second.4.weft")).expect("lost");
     fs::create_dir(sandbox.path("back")).expect("made");
@@ -131,14 +131,14 @@ fn bad_inputs_are_refused_before_anything_is_made() {
         let sentence = sandbox.weft(arguments).sentence();
         assert!(parts.iter().all(|part| sentence.contains(part)), "`{sentence}` does not say {parts:?}");
     };
-    refused(&["encode", "nonsense:1", "file"], &["nonsense"]);
-    refused(&["encode", "rs:4+2", "file", "nothing"], &["nothing"]);
-    refused(&["encode", "rs:4+2", "folder"], &["folder", "archive"]);
-    refused(&["encode", "rs:4+2", "file", "./file", "-o", "s"], &["two files", "one by one"]);
-    refused(&["encode", "rs:4+2", "file", "-o", "no/such"], &["no/such", "mkdir -p"]);
+    refused(&["encode", "--code", "nonsense:1", "file"], &["nonsense"]);
+    refused(&["encode", "--code", "rs:4+2", "file", "nothing"], &["nothing"]);
+    refused(&["encode", "--code", "rs:4+2", "folder"], &["folder", "archive"]);
+    refused(&["encode", "--code", "rs:4+2", "file", "./file", "-o", "s"], &["two files", "one by one"]);
+    refused(&["encode", "--code", "rs:4+2", "file", "-o", "no/such"], &["no/such", "mkdir -p"]);
     assert_eq!(fs::read_dir(sandbox.path("")).expect("listed").count(), 4, "nothing was made");
-    sandbox.weft(["encode", "rs:4+2", "file"]).ok();
-    refused(&["encode", "rs:4+2", "file"], &["file.0.weft exists already", "-o"]);
+    sandbox.weft(["encode", "--code", "rs:4+2", "file"]).ok();
+    refused(&["encode", "--code", "rs:4+2", "file"], &["file.0.weft exists already", "-o"]);
     refused(&["decode", "file.shards"], &["file exists already", "-o"]);
     refused(&["decode", "folder"], &["no shard files in folder"]);
     refused(&["decode", "letter"], &["letter is not a shard file"]);
@@ -150,9 +150,12 @@ fn bad_inputs_are_refused_before_anything_is_made() {
     let unlike = sandbox.weft(["decode", "--check", "file.shards"]).stdout;
     assert!(unlike.contains("file.3.weft is not a shard file, or its beginning is damaged"), "{unlike}");
     // Shards of two encodings of one name are two sets.
-    sandbox.weft(["encode", "raid5:3", "file", "-o", "second"]).ok();
+    sandbox.weft(["encode", "--code", "raid5:3", "file", "-o", "second"]).ok();
     fs::create_dir(sandbox.path("back")).expect("made");
     refused(&["decode", "file.shards", "second", "-o", "back"], &["two files named file"]);
+    let named =
+        ["file.shards/file.0.weft belongs to file", "second/file.0.weft belongs to file", "leave one of them out"];
+    refused(&["decode", "file.shards", "second", "-o", "new"], &named);
 }
 
 #[test]
@@ -160,7 +163,7 @@ fn a_kill_leaves_no_file_under_its_name() {
     let sandbox = Sandbox::empty();
     let file = fs::File::create(sandbox.path("file")).expect("made");
     file.set_len(3 << 30).expect("a sparse file is quick to make");
-    let mut child = sandbox.command(["encode", "rs:4+2", "file", "-o", "s"]).spawn().expect("weft runs");
+    let mut child = sandbox.command(["encode", "--code", "rs:4+2", "file", "-o", "s"]).spawn().expect("weft runs");
     let started = Instant::now();
     while !fs::exists(sandbox.path("s")).expect("looked") && started.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(1));
@@ -175,15 +178,15 @@ fn a_kill_leaves_no_file_under_its_name() {
 fn finding_15_a_shard_file_that_claims_a_petabyte_is_seen_through_at_once() {
     let sandbox = Sandbox::empty();
     fs::write(sandbox.path("file"), bytes(100_000)).expect("written");
-    sandbox.weft(["encode", "rs:4+2", "file", "-o", "s"]).ok();
+    sandbox.weft(["encode", "--code", "rs:4+2", "file", "-o", "s"]).ok();
     for index in 0..6 {
         let path = sandbox.path(&format!("s/file.{index}.weft"));
-        let file = fs::File::options().read(true).write(true).open(path).expect("opened");
-        let mut header = [0; FILE_HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).expect("read");
-        let mut header = ShardFileHeader::decode(&header).expect("a header");
-        header.file_bytes = 1 << 50;
-        file.write_all_at(&header.encode().expect("it can be"), 0).expect("written");
+        let mut shard = fs::read(&path).expect("read");
+        let start = shard.windows(8).position(|bytes| bytes == b"WEFTTAIL").expect("a trailer");
+        let mut trailer = Trailer::decode(&shard[start..]).expect("a trailer");
+        trailer.file_bytes = 1 << 50;
+        shard[start..start + 256].copy_from_slice(&trailer.encode().expect("it can be"));
+        fs::write(path, shard).expect("written");
     }
     let said = sandbox.weft(["decode", "--check", "s"]);
     assert_eq!(said.code, Some(3), "{}", said.stdout);
@@ -191,4 +194,26 @@ fn finding_15_a_shard_file_that_claims_a_petabyte_is_seen_through_at_once() {
         assert!(!sandbox.weft(repair).success);
     }
     assert!(!fs::exists(sandbox.path("back")).expect("looked"));
+}
+
+#[test]
+fn one_shard_file_tells_which_others_belong_to_it() {
+    let sandbox = Sandbox::empty();
+    fs::write(sandbox.path("file"), bytes(100_000)).expect("written");
+    let said = sandbox.weft(["encode", "--json", "--code", "rs:4+2", "file", "-o", "s"]).ok();
+    let encoded: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    let encoding = encoded[0]["encoding"].as_str().expect("an id").to_owned();
+    fs::rename(sandbox.path("s/file.3.weft"), sandbox.path("found")).expect("renamed");
+    let said = sandbox.weft(["decode", "--check", "found"]);
+    assert_eq!(said.code, Some(3));
+    assert!(said.stdout.contains(&format!("6 shards of rs:4+2, encoding {encoding}")), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("shard 3: found\n") && said.stdout.contains("shard 5: missing; its name was file.5.weft")
+    );
+    // Also without its end, where the others are named.
+    fs::File::options().write(true).open(sandbox.path("found")).expect("opened").set_len(2_000).expect("cut");
+    let said = sandbox.weft(["decode", "--check", "--json", "found"]).stdout;
+    let answer: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((&answer[0]["encoding"], &answer[0]["file_bytes"]), (&encoding.into(), &serde_json::Value::Null));
+    assert_eq!(answer[0]["shards"][1]["name"], "file.1.weft");
 }

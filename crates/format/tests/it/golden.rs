@@ -10,7 +10,7 @@ use weft_format::records::{
     Stamp, Timestamp, VolumeRecord, data_segment, name_hash, opening_key, record_key, replica_id,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
-use weft_format::shard_file::ShardFileHeader;
+use weft_format::shard_file::{FileHasher, ShardFileHeader, Sibling, Trailer};
 use weft_format::{Generation, Ino, NodeId, NodeIdentity, PolicyId, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 const VOLUME: VolumeId = VolumeId(0x000102030405060708090a0b0c0d0e0f);
@@ -69,15 +69,39 @@ fn shard_file_header() {
     let header = ShardFileHeader {
         set: VOLUME,
         index: ShardIndex(5),
+        shard_count: 6,
         code: "rs:4+2".to_owned(),
         name: b"photos.tar".to_vec(),
-        file_bytes: 20_000_000,
-        digest: std::array::from_fn(|i| i as u8),
-        geometry: Geometry::new(8 << 20, 4, 1, 1, 65_536).unwrap(),
+        geometry: Geometry::new(4 << 20, 4, 1, 1, 65_536).unwrap(),
     };
     let encoded = header.encode().unwrap();
-    golden!("shard_file_header_v1", &encoded);
+    golden!("shard_file_header_v2", &encoded);
     assert_eq!(ShardFileHeader::decode(&encoded), Ok(header));
+}
+
+#[test]
+fn shard_file_trailer() {
+    let sibling = |index: u8| {
+        let name = if index == 1 { Vec::new() } else { format!("photos.tar.{index}.weft").into_bytes() };
+        Sibling { digest: [0xa0 + index; 32], name }
+    };
+    let siblings: Vec<Sibling> = (0..3).map(sibling).collect();
+    let bytes = Sibling::encode_all(&siblings).unwrap();
+    let mut hasher = FileHasher::default();
+    hasher.update(&bytes);
+    let trailer = Trailer {
+        set: VOLUME,
+        index: ShardIndex(2),
+        shard_count: 3,
+        file_bytes: 20_000_000,
+        digest: std::array::from_fn(|i| i as u8),
+        siblings_bytes: bytes.len() as u32,
+        siblings_digest: hasher.finish(),
+    };
+    let encoded = trailer.encode().unwrap();
+    golden!("shard_file_trailer_v2", &[&encoded[..], &bytes].concat());
+    assert_eq!(Trailer::decode(&encoded), Ok(trailer.clone()));
+    assert_eq!(trailer.siblings(&bytes), Ok(siblings));
 }
 
 #[test]

@@ -1,11 +1,10 @@
-//! Shards, and shard files.
+//! Shards.
 
 use crate::seals::sealed;
 use weft_format::geometry::Geometry;
 use weft_format::shard::{
     HEADER_BYTES, ShardBuilder, ShardHeader, ShardIdentity, frames_range, object_bytes, verify_frames, verify_object,
 };
-use weft_format::shard_file::{FILE_HEADER_BYTES, ShardFileHeader};
 use weft_format::{Generation, SegmentId, ShardIndex, ShardKey, VolumeId};
 
 const IDENTITY: ShardIdentity = ShardIdentity {
@@ -13,7 +12,7 @@ const IDENTITY: ShardIdentity = ShardIdentity {
     key: ShardKey { segment: SegmentId(7), generation: Generation::FIRST, index: ShardIndex(2) },
 };
 
-fn geometry(data_bytes: u64, native_count: u32) -> Geometry {
+pub(super) fn geometry(data_bytes: u64, native_count: u32) -> Geometry {
     Geometry::new(data_bytes, native_count, 1, 1, 64 << 10).expect("it is small")
 }
 
@@ -22,7 +21,7 @@ fn shard_header(data_bytes: u64) -> ShardHeader {
 }
 
 /// What readers ask of a geometry from outside.
-fn ask(geometry: &Geometry) {
+pub(super) fn ask(geometry: &Geometry) {
     let payload_bytes = geometry.payload_bytes();
     let count = geometry.stripe_count();
     for index in [0, count / 2, count - 1, count, u32::MAX] {
@@ -94,34 +93,4 @@ pub(super) fn object_seeds() -> Vec<Vec<u8>> {
         [&[1, 9][..], &builder.finish().0].concat()
     };
     vec![object(300), object(9000)]
-}
-
-/// A header as it is, and with a right checksum.
-pub(super) fn file(bytes: &[u8]) {
-    let _ = ShardFileHeader::decode(bytes);
-    let bytes = sealed(bytes, FILE_HEADER_BYTES);
-    let Ok(header) = ShardFileHeader::decode(&bytes) else { return };
-    assert_eq!(header.encode().as_ref().map(|again| &again[..]), Ok(&bytes[..FILE_HEADER_BYTES]));
-    ask(&header.geometry);
-    let count = header.segment_count();
-    for segment in [0, count / 2, count.saturating_sub(1)].into_iter().filter(|segment| *segment < count) {
-        let geometry = header.segment_geometry(segment);
-        assert_eq!(geometry.validate(), Ok(()));
-        ask(&geometry);
-        assert!(header.object_range(segment).end <= header.shard_file_bytes());
-    }
-    let _ = header.object_identity(count, ShardIndex(u16::MAX));
-}
-
-pub(super) fn file_seeds() -> Vec<Vec<u8>> {
-    let header = |file_bytes| ShardFileHeader {
-        set: VolumeId(3),
-        index: ShardIndex(1),
-        code: "rs:2+1".to_owned(),
-        name: b"notes.txt".to_vec(),
-        file_bytes,
-        digest: [9; 32],
-        geometry: geometry(100_000, 2),
-    };
-    [header(250_000), header(0)].map(|header| header.encode().expect("it is right").to_vec()).into()
 }

@@ -116,7 +116,7 @@ async fn store(
     let geometry = Geometry::new(data.len() as u64, numbers.0, numbers.1, numbers.2, cell_bytes as u32)
         .map_err(|error| error.to_string())?;
     let objects = coder.encode(VOLUME, segment, geometry, data).map_err(|error| error.to_string())?;
-    for (index, object) in objects.into_iter().enumerate() {
+    for (index, (object, _)) in objects.into_iter().enumerate() {
         let key = ShardKey { segment, index: ShardIndex(index as u16), generation: Generation::FIRST };
         storage.put(key, &[object]).await.map_err(|error| error.to_string())?;
     }
