@@ -3,7 +3,8 @@
 use super::client::DaemonNode;
 use super::connections::Watch;
 use super::links::{
-    Candidate, Measures, PROBE_DEADLINE, PROBE_WISHED, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, Standing, probe_again,
+    Candidate, Measures, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, Standing,
+    probe_again,
 };
 use super::loads::{Load, Loads};
 use parking_lot::Mutex;
@@ -195,8 +196,11 @@ impl Link {
     /// Is it to be probed without anybody's wish?
     pub(super) fn is_due(&self, now: Instant) -> bool {
         let state = self.state.lock();
-        let again = state.probe_ended.map(|ended| ended + probe_again(state.failures.saturating_sub(1)));
-        state.standing != Standing::Up && again.is_none_or(|again| again <= now)
+        let pause = match state.standing {
+            Standing::Up => PROBE_OF_USED,
+            Standing::New | Standing::Doubted | Standing::Down => probe_again(state.failures.saturating_sub(1)),
+        };
+        state.probe_ended.is_none_or(|ended| ended + pause <= now)
     }
 
     /// May a request wish that it is probed? One that is down was not probed just now.

@@ -23,8 +23,9 @@ struct Cable {
 }
 
 impl Cable {
-    async fn to(target: Arc<parking_lot::Mutex<String>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    /// At an address of its own: what is under way is counted by host.
+    async fn to(target: Arc<parking_lot::Mutex<String>>, host: &str) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let cable = Self {
             address: listener.local_addr().unwrap().to_string(),
             is_cut: Arc::default(),
@@ -97,7 +98,8 @@ struct World {
 impl World {
     async fn new(more: &[&str]) -> Self {
         let target = Arc::new(parking_lot::Mutex::new(String::new()));
-        let cables = [Cable::to(Arc::clone(&target)).await, Cable::to(Arc::clone(&target)).await];
+        let cables =
+            [Cable::to(Arc::clone(&target), "127.0.0.1").await, Cable::to(Arc::clone(&target), "127.0.0.2").await];
         let served = serve_as(secret(), None, |daemon| advertising(daemon, &cables, more)).await;
         *target.lock() = served.address.to_string();
         served.node(secret()).await;

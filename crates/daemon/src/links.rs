@@ -30,6 +30,10 @@ const PROBE_AGAIN_MIN: Duration = Duration::from_millis(250);
 /// ... doubled with each time in vain, up to this.
 const PROBE_AGAIN_MAX: Duration = Duration::from_secs(30);
 
+/// A link that is up is probed by a request this long after its last probe. Otherwise one that seemed far once, maybe because the machine
+/// was busy, would seem so for ever, and get nothing that shows otherwise.
+pub(super) const PROBE_OF_USED: Duration = Duration::from_secs(2);
+
 /// A measured speed is taken for twice as much after so long without a sample, up to the best link's: what was slow once, maybe because the
 /// daemon's disk was, is tried again in a few seconds, by a piece of a read.
 const SPEED_DOUBLES: Duration = Duration::from_secs(1);
@@ -180,7 +184,7 @@ fn doublings(measured: Instant, now: Instant) -> f64 {
 /// What was measured of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Measures {
-    /// Mean and mean deviation of the time that a probe takes (RFC 6298).
+    /// Mean and mean deviation of the time that a probe takes (as in RFC 6298).
     latency: Option<(Duration, Duration)>,
     /// Exponentially weighted mean of bytes a second, and when it had its last sample.
     speed: Option<(f64, Instant)>,
@@ -197,7 +201,8 @@ impl Measures {
     pub(super) fn answered(&mut self, took: Duration) {
         self.latency = Some(match self.latency {
             None => (took, took / 2),
-            Some((mean, deviation)) => ((mean * 7 + took) / 8, (deviation * 3 + mean.abs_diff(took)) / 4),
+            // Probes are seconds apart, so each counts more than the samples of the RFC.
+            Some((mean, deviation)) => ((mean + took) / 2, (deviation * 3 + mean.abs_diff(took)) / 4),
         });
     }
 

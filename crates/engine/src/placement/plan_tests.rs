@@ -40,7 +40,7 @@ fn a_wish_that_nothing_meets_says_what_would() {
     let why = "no code survives unit:2 on units of 2, 2 nodes: add 1 more unit of 2 nodes each";
     assert_eq!((plan.codes.len(), plan.shortfall.as_deref()), (0, Some(why)));
     let plan = layout(&[1, 1]).plan(&[Wish::Units(1), Wish::Nodes(2)], &specs());
-    let why = "no code survives unit:1 and node:2 on units of 1, 1 nodes: add 2 more nodes to the units there are, or add 1 more unit of one node";
+    let why = "no code survives unit:1 and node:2 on units of 1, 1 nodes: add 1 more node to the units there are, or add 1 more unit of one node";
     assert_eq!(plan.shortfall.as_deref(), Some(why));
     assert!(layout(&[]).plan(&[Wish::Nodes(1)], &specs()).shortfall.is_some());
     assert!(

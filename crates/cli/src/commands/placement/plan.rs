@@ -19,7 +19,7 @@ use weft_lab::models::choice;
 #[command(after_help = "Examples:
   weft placement plan meta.db --survive unit:1 --survive node:2
   weft placement plan meta.db --unit 1 --survive unit:1 --room 10T
-  weft placement plan --nodes nodes.json --unit 1 --survive unit:1       a file as of `weft choose --help`")]
+  weft placement plan --nodes nodes.json --unit 1 --survive unit:1")]
 pub struct Arguments {
     #[arg(help = META_HELP, value_parser = meta_url(), required_unless_present = "nodes")]
     meta: Option<MetaUrl>,
