@@ -1,4 +1,4 @@
-//! Where a segment's shards go: weighted rendezvous hashing, at most so many shards per domain, by default one.
+//! Where a segment's shards go: weighted rendezvous hashing, at most a given number of shards per domain, by default one.
 //!
 //! Every node draws a time for the segment, `-ln(u) / w`, with `u` in (0, 1) from a hash of (segment, node). The times of a
 //! domain's nodes race like one node with the sum of their weights, so taking domains as their first node arrives chooses

@@ -112,7 +112,7 @@ fn a_site_or_any_two_nodes_are_lost_and_everything_goes_on() {
         }
     }
 
-    // A site is lost for good, and made anew.
+    // A site is lost for good, and made again.
     for node in ["5", "6"] {
         sandbox.wipe(&format!("node{node}"));
         sandbox.weft(["node", "replace", "meta.db", node, &sandbox.path(&format!("new{node}"))]).ok();

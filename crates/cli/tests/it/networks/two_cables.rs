@@ -88,7 +88,7 @@ fn both_cables_carry_and_either_is_pulled_in_the_middle() {
     println!("24 MB written: {calm_moved:?} bytes by the two cables, the longest call took {calm:?}");
     assert!(calm_moved.iter().all(|bytes| *bytes > 4 * MEGABYTE), "{calm_moved:?}");
     for cable in [0, 1] {
-        // At the switch nobody is told, at the user's machine its programs are.
+        // At the switch no program learns of it, at the user's machine its programs do.
         for is_silent in [true, false] {
             let set = |is_in| match is_silent {
                 true => network.set_cable(1, cable, is_in),

@@ -104,7 +104,7 @@ impl Network {
         count("tx") + count("rx")
     }
 
-    /// Both directions of a machine's cable go at so many bytes a second, with short queues.
+    /// Both directions of a machine's cable go at this many bytes a second, with short queues.
     pub fn limit_cable(&self, machine: usize, cable: usize, bytes_per_second: u64) {
         self.shape(&self.machines[machine], &format!("eth{cable}"), bytes_per_second, "50ms");
         self.shape(&self.name, &port(machine, cable), bytes_per_second, "50ms");
