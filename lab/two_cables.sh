@@ -3,7 +3,7 @@
 #
 # Three daemons (rs:2+1) of one machine, used from another over one cable, then over two, each of RATE_MBIT (default 64): put and get of
 # MB megabytes (default 48), and two cables to one. Then a mount reads and writes while a cable is pulled in the middle, in three ways: at
-# the switch (nobody is told), by dropping all that the daemons send (what users send arrives), at the user's machine (its programs are told). The longest call of 1 MiB
+# the switch (no program learns of it), by dropping all that the daemons send (what users send arrives), at the user's machine (its programs learn of it). The longest call of 1 MiB
 # is told, beside that of a calm run. Needs root, ip and tc (iproute2). WEFT=PROGRAM takes a build that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -12,7 +12,7 @@ use weft_format::NodeId;
 use weft_nodes::conformance::key;
 use weft_nodes::node::{Node, NodeIdentity};
 
-/// A cable: passes connections on to a daemon, until it is cut. Then bytes vanish, and nobody is told.
+/// A cable: passes connections on to a daemon, until it is cut. Then bytes vanish without a word.
 struct Cable {
     address: String,
     is_cut: Arc<AtomicBool>,

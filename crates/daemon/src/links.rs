@@ -166,7 +166,7 @@ pub(super) fn judge(look: &Look) -> Verdict {
     }
 }
 
-/// When to probe a link that is down, after so many probes in vain.
+/// When to probe a link that is down, after this many probes in vain.
 pub(super) fn probe_again(failures: u32) -> Duration {
     PROBE_AGAIN_MIN.saturating_mul(1 << failures.min(16)).min(PROBE_AGAIN_MAX)
 }
@@ -206,7 +206,7 @@ impl Measures {
         });
     }
 
-    /// So many bytes took so long.
+    /// These bytes took this long.
     pub(super) fn moved(&mut self, bytes: u64, took: Duration, now: Instant) {
         let seconds = took.as_secs_f64().max(1e-6);
         let (sample, gain) = (bytes as f64 / seconds, seconds / (seconds + SPEED_TIME.as_secs_f64()));

@@ -109,7 +109,7 @@ pub(super) fn effective_weight(view: &View, member: &Member) -> f64 {
     member.weight as f64 * free_share.max(1e-6)
 }
 
-/// What domains must draw, when each segment has so many shards.
+/// What domains must draw, when each segment has this many shards.
 pub(super) struct Shares<'v> {
     /// Shards that every domain takes of every segment, as far as it has nodes. 0: there are enough domains.
     pub(super) full: usize,
@@ -189,7 +189,7 @@ fn early(weights: &[f64], count: usize) -> Vec<f64> {
     }
 }
 
-/// The least number of shards in the fullest domain, if `count` shards are spread over domains with so many nodes; all nodes of the
+/// The least number of shards in the fullest domain, if `count` shards are spread over domains with these numbers of nodes; all nodes of the
 /// largest where there are too few.
 pub(super) fn even_load(node_counts: &[usize], count: usize) -> usize {
     let most = node_counts.iter().copied().max().unwrap_or(0);

@@ -74,7 +74,7 @@ fn held_by<'n>(view: &View, nodes: impl Iterator<Item = &'n NodeId>) -> BTreeMap
     held
 }
 
-/// Localities whose domains can take at least so many shards, by weighted rendezvous.
+/// Localities whose domains can take at least this many shards, by weighted rendezvous.
 fn localities(view: &View, request: &PlacementRequest<'_>, shard_count: usize) -> Vec<String> {
     let mut found: BTreeMap<&str, (BTreeMap<&str, usize>, f64)> = BTreeMap::new();
     for (id, member) in &view.members {

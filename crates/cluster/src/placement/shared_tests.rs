@@ -3,7 +3,7 @@
 use super::tests::{member, request, view};
 use super::*;
 
-/// Domains with so many nodes each, of unlike weights.
+/// Domains with these numbers of nodes, of unlike weights.
 fn domains(node_counts: &[usize]) -> View {
     let names: Vec<String> = (node_counts.iter().enumerate())
         .flat_map(|(domain, nodes)| std::iter::repeat_n(format!("site{domain}"), *nodes))

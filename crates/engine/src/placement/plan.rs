@@ -171,7 +171,7 @@ impl Layout {
     }
 }
 
-/// Shards of a segment on units with so many nodes each, as evenly as can be, as placement spreads them.
+/// Shards of a segment on units with these numbers of nodes, as evenly as can be, as placement spreads them.
 struct Spread {
     tolerance: usize,
     /// Shards in each unit, the fullest first.
@@ -222,7 +222,7 @@ impl Spread {
 /// Parities of the widest codes that are proposed.
 const PARITIES_MAX: usize = 4;
 
-/// Does Reed-Solomon with up to four parities, or up to four copies, survive the wishes on units with so many nodes?
+/// Does Reed-Solomon with up to four parities, or up to four copies, survive the wishes on units with these numbers of nodes?
 fn is_met(counts: &[usize], wishes: &[Wish]) -> bool {
     let node_count = counts.iter().sum::<usize>();
     let tolerances = |n: usize| (1..=PARITIES_MAX.min(n - 1)).filter(move |m| n - m >= 2 || n <= PARITIES_MAX);

@@ -99,7 +99,7 @@ fn decode(shards: &[Vec<u8>]) {
     }
 }
 
-/// The shards of a file of so many bytes.
+/// The shards of a file of this many bytes.
 fn encoded(file_bytes: usize) -> Vec<Vec<u8>> {
     let coder = Coder::new("rs:2+1").expect("a code");
     let mut encoder = Encoder::new(coder, VolumeId(3), b"notes.txt".to_vec()).expect("it is right");

@@ -11,7 +11,7 @@ use weft_format::geometry::Geometry;
 use weft_format::shard::{Digest, HEADER_BYTES, ShardHeader, object_bytes};
 use weft_format::shard_file::{FILE_HEADER_BYTES, FileHasher, ShardFileHeader, Sibling, Trailer};
 
-/// So many bytes after the end of a shard are looked at: a block of a tape, which is filled with zeros.
+/// The bytes after the end of a shard that are looked at: a block of a tape, which is filled with zeros.
 const PADDING_BYTES_MAX: usize = 1 << 20;
 
 /// The bytes of one shard.
@@ -62,7 +62,7 @@ impl<S: ShardBytes> Shard<S> {
 /// What comes next in every shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Mark {
-    /// The object of a segment of so many bytes.
+    /// The object of a segment of this many bytes.
     Object(u64),
     /// The trailer, as that of shard 0.
     End(Trailer),
