@@ -119,12 +119,14 @@ pub enum ObjectError {
         why: String,
     },
     /// Too few shards can be used.
-    #[error("{name} (version {version}) cannot be read: {error}")]
+    #[error("{name} (version {version}) cannot be read: {silence}{error}")]
     Read {
         /// The object.
         name: String,
         /// The version.
         version: String,
+        /// Members of which nothing is known, a beginning of a clause; or empty.
+        silence: String,
         /// Why.
         error: Box<ReadError>,
     },

@@ -4,6 +4,7 @@ use crate::question::Found;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::records::{ObjectRecord, ObjectState, SegmentRecord, ShardLocation, Stamp, data_segment};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
+use weft_nodes::{NodeError, NodeErrorKind};
 
 /// What members have said of a name.
 #[derive(Clone, Debug, Default)]
@@ -11,21 +12,28 @@ pub struct Findings {
     /// By member.
     pub answers: BTreeMap<NodeId, Found>,
     /// Members that did not answer, and why.
-    pub silent: BTreeMap<NodeId, String>,
+    pub silent: BTreeMap<NodeId, NodeError>,
 }
 
 impl Findings {
     /// What else was found out.
     pub fn add(&mut self, more: Findings) {
-        more.answers.keys().for_each(|node| drop(self.silent.remove(node)));
         self.answers.extend(more.answers);
         self.silent.extend(more.silent);
+        self.silent.retain(|node, _| !self.answers.contains_key(node));
     }
 
     /// Why one of the silent members did not answer.
     #[must_use]
     pub fn why_silent(&self) -> String {
-        self.silent.values().next().cloned().unwrap_or_else(|| "there is none".to_owned())
+        self.silent.values().next().map_or_else(|| "there is none".to_owned(), ToString::to_string)
+    }
+
+    /// Members that are there and were too slow or too busy to answer: what they have is unknown, and they may say so later.
+    #[must_use]
+    pub fn late(&self) -> Vec<NodeId> {
+        let is_late = |error: &NodeError| matches!(error.kind, NodeErrorKind::TimedOut | NodeErrorKind::Busy);
+        self.silent.iter().filter(|(_, error)| is_late(error)).map(|(node, _)| *node).collect()
     }
 }
 

@@ -18,6 +18,10 @@ use weft_nodes::{NodeError, NodeErrorKind};
 /// A member that does not say in this time what it has of a name is silent.
 const FIND_DEADLINE: Duration = Duration::from_secs(3);
 
+/// Rounds in which late members are asked again, where an object cannot be read without them. Each waits twice as long as the one before:
+/// 90 s in all.
+const LATE_ROUNDS: u32 = 4;
+
 /// The same of a record, which may be long.
 const RECORD_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -29,7 +33,7 @@ impl ObjectStore {
     pub(crate) async fn find(&self, hash: u64, width: usize) -> Findings {
         let asked = width.saturating_mul(2).max(FIRST_ASKED);
         let near: Vec<NodeId> = closest(&self.view, hash, width.max(1)).all().take(asked).collect();
-        self.find_at(hash, near).await
+        self.find_at(hash, near, FIND_DEADLINE).await
     }
 
     /// Asks the `width` closest that were not asked yet; were there any?
@@ -37,7 +41,7 @@ impl ObjectStore {
         let is_new = |node: &NodeId| !findings.answers.contains_key(node) && !findings.silent.contains_key(node);
         let near: Vec<NodeId> = closest(&self.view, hash, width).nodes.into_iter().filter(is_new).collect();
         let are_there = !near.is_empty();
-        findings.add(self.find_at(hash, near).await);
+        findings.add(self.find_at(hash, near, FIND_DEADLINE).await);
         are_there
     }
 
@@ -45,32 +49,54 @@ impl ObjectStore {
     pub(crate) async fn find_further(&self, hash: u64, findings: &mut Findings) {
         let asked: BTreeSet<NodeId> = findings.answers.keys().chain(findings.silent.keys()).copied().collect();
         let others = self.members.keys().copied().filter(|node| !asked.contains(node)).collect();
-        findings.add(self.find_at(hash, others).await);
+        findings.add(self.find_at(hash, others, FIND_DEADLINE).await);
     }
 
-    async fn find_at(&self, hash: u64, nodes: Vec<NodeId>) -> Findings {
+    /// Asks late members again, in round `round` of those; `false`: there is none, or they were asked often enough.
+    pub(crate) async fn find_late(&self, hash: u64, round: u32, findings: &mut Findings) -> bool {
+        let late = findings.late();
+        if late.is_empty() || round >= LATE_ROUNDS {
+            return false;
+        }
+        let deadline = FIND_DEADLINE * 2u32.pow(round + 1);
+        let until = self.env.clock.now() + deadline;
+        findings.add(self.find_at(hash, late.clone(), deadline).await);
+        // Who is busy says so at once.
+        if findings.late() == late {
+            self.env.clock.sleep_until(until).await;
+        }
+        true
+    }
+
+    async fn find_at(&self, hash: u64, nodes: Vec<NodeId>, deadline: Duration) -> Findings {
         let question = &Question::Find { hash };
-        let ask = |node: NodeId| async move { (node, self.ask(node, question).await) };
+        let ask = |node: NodeId| async move { (node, self.ask_until(node, question, deadline).await) };
         let mut asked: FuturesUnordered<_> = nodes.into_iter().map(ask).collect();
         let mut findings = Findings::default();
         while let Some((node, answer)) = asked.next().await {
             match answer {
                 Ok(Answer::Found(found)) => drop(findings.answers.insert(node, found)),
-                Ok(_) => drop(findings.silent.insert(node, "its answer is to another question".to_owned())),
-                Err(error) => drop(findings.silent.insert(node, error.to_string())),
+                Ok(_) => drop(findings.silent.insert(node, self.cannot_say(node, "its answer is to another question"))),
+                Err(error) => drop(findings.silent.insert(node, error)),
             }
         }
         findings
     }
 
+    fn cannot_say(&self, node: NodeId, why: &str) -> NodeError {
+        NodeError::new(NodeErrorKind::Unavailable, &self.address(node), why)
+    }
+
     pub(crate) async fn ask(&self, node: NodeId, question: &Question) -> Result<Answer, NodeError> {
-        let Some(member) = self.members.get(&node) else {
-            return Err(NodeError::new(NodeErrorKind::Unavailable, &node.to_string(), "it is no member"));
-        };
-        match self.env.clock.timeout(FIND_DEADLINE, member.questions.ask(question)).await {
+        self.ask_until(node, question, FIND_DEADLINE).await
+    }
+
+    async fn ask_until(&self, node: NodeId, question: &Question, deadline: Duration) -> Result<Answer, NodeError> {
+        let Some(member) = self.members.get(&node) else { return Err(self.cannot_say(node, "it is no member")) };
+        match self.env.clock.timeout(deadline, member.questions.ask(question)).await {
             Ok(answer) => answer,
             Err(_) => {
-                let detail = format!("it did not answer within {} s", FIND_DEADLINE.as_secs());
+                let detail = format!("it did not answer within {} s", deadline.as_secs());
                 Err(NodeError::new(NodeErrorKind::TimedOut, &member.address, detail))
             }
         }

@@ -45,7 +45,8 @@ struct Reading<'a> {
 #[derive(Default)]
 struct State {
     findings: Findings,
-    has_asked_all: bool,
+    /// How often members were asked more than the closest were: first all others, then those that were late.
+    asked: u32,
     /// Shards that were found to be wrong.
     refused: BTreeSet<(NodeId, ShardKey)>,
     is_degraded: bool,
@@ -112,14 +113,15 @@ impl Reading<'_> {
         located(self.record, self.hash, number as u32, &state.findings, cost, &state.refused)
     }
 
-    /// The data of a segment, as it was put. Where the closest members have too little of it all are asked; where what they have is
-    /// not what was put, each shard is compared with its digest, and the wrong ones are left out.
+    /// The data of a segment, as it was put. Where the closest members have too little of it all are asked, and then those again that
+    /// were late: silence is no sign of loss. Where what they have is not what was put, each shard is compared with its digest, and the
+    /// wrong ones are left out.
     async fn segment(&self, number: usize) -> Result<Bytes, ObjectError> {
         let wanted = &self.contents.segments[number];
         let segment = data_segment(self.hash, self.record.stamp, number as u32);
         let mut has_compared = false;
         loop {
-            let had_asked_all = self.state.lock().has_asked_all;
+            let asked = self.state.lock().asked;
             let record = self.locate(number).map(Arc::new).ok_or_else(|| self.forged(number))?;
             match self.store.transfer.read_bytes(segment, &record, 0..record.geometry.data_bytes).await {
                 Ok((data, report)) => {
@@ -128,10 +130,7 @@ impl Reading<'_> {
                         return Ok(data);
                     }
                 }
-                Err(ReadError::Unrecoverable { .. }) if !had_asked_all => {
-                    self.ask_all().await;
-                    continue;
-                }
+                Err(ReadError::Unrecoverable { .. }) if self.ask_more(asked).await => continue,
                 Err(error) => return Err(self.unreadable(error)),
             }
             if has_compared || !self.compare(number, segment, &record).await {
@@ -141,12 +140,26 @@ impl Reading<'_> {
         }
     }
 
-    async fn ask_all(&self) {
-        let mut findings = self.state.lock().findings.clone();
-        self.store.find_further(self.hash, &mut findings).await;
+    /// Is more known than after members were asked `asked` times? Asks once more where it is not; `false`: nobody is left to ask.
+    async fn ask_more(&self, asked: u32) -> bool {
+        let mut findings = {
+            let state = self.state.lock();
+            if state.asked > asked {
+                return true;
+            }
+            state.findings.clone()
+        };
+        let is_asked = match asked.checked_sub(1) {
+            None => {
+                self.store.find_further(self.hash, &mut findings).await;
+                true
+            }
+            Some(round) => self.store.find_late(self.hash, round, &mut findings).await,
+        };
         let mut state = self.state.lock();
         state.findings.add(findings);
-        state.has_asked_all = true;
+        state.asked = state.asked.max(asked + u32::from(is_asked));
+        is_asked
     }
 
     fn note_suspects(&self, number: usize, record: &SegmentRecord, report: &ReadReport) {
@@ -184,7 +197,17 @@ impl Reading<'_> {
         ObjectError::Forged { name: self.name.to_owned(), version: self.record.stamp.to_string(), segment }
     }
 
+    /// Which members said nothing; empty: all answered.
+    fn silence(&self) -> String {
+        let findings = &self.state.lock().findings;
+        match findings.silent.len() {
+            0 => String::new(),
+            silent => format!("of {silent} members nothing is known ({}), and ", findings.why_silent()),
+        }
+    }
+
     fn unreadable(&self, error: ReadError) -> ObjectError {
-        ObjectError::Read { name: self.name.to_owned(), version: self.record.stamp.to_string(), error: Box::new(error) }
+        let (name, version) = (self.name.to_owned(), self.record.stamp.to_string());
+        ObjectError::Read { name, version, silence: self.silence(), error: Box::new(error) }
     }
 }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use weft_cluster::Membership;
 use weft_cluster::gossip::Liveness;
@@ -32,6 +32,8 @@ pub struct TestMember {
     is_down: AtomicBool,
     /// Is it dead by rumour?
     is_dead: AtomicBool,
+    /// Questions that it will be too busy to answer.
+    busy_for: AtomicU32,
 }
 
 #[async_trait]
@@ -39,6 +41,10 @@ impl Questions for TestMember {
     async fn ask(&self, question: &Question) -> Result<Answer, NodeError> {
         if self.is_down.load(Ordering::Relaxed) {
             return Err(NodeError::new(NodeErrorKind::Unavailable, "a member", "it is down"));
+        }
+        let less = |questions: u32| questions.checked_sub(1);
+        if self.busy_for.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok() {
+            return Err(NodeError::new(NodeErrorKind::Busy, "a member", "it is busy"));
         }
         self.host.answer(question)
     }
@@ -84,8 +90,8 @@ impl TestCluster {
         let place = Arc::new(FaultNode::new(memory.clone(), &name, Box::new(|_| Fault::None)));
         let host = Host::open(identity, &name, place.clone()).await.expect("memory can be listed");
         let fault = Arc::new(FaultNode::new(host.node(), &name, Box::new(|_| Fault::None)));
-        let (is_down, is_dead) = Default::default();
-        Arc::new(TestMember { id, memory, place, fault, host, is_down, is_dead })
+        let (is_down, is_dead, busy_for) = Default::default();
+        Arc::new(TestMember { id, memory, place, fault, host, is_down, is_dead, busy_for })
     }
 
     /// A client that sees the members as they are now.
@@ -130,6 +136,11 @@ impl TestCluster {
         let member = self.member(id);
         member.is_down.store(true, Ordering::Relaxed);
         member.fault.set_script(Box::new(|_| Fault::Fail(NodeErrorKind::Unavailable)));
+    }
+
+    /// It is too busy for the next questions.
+    pub fn keep_busy(&self, id: NodeId, questions: u32) {
+        self.member(id).busy_for.store(questions, Ordering::Relaxed);
     }
 
     /// It answers nothing more, and gossip says so.

@@ -40,6 +40,21 @@ async fn three_members_may_fall_silent_and_all_is_read() {
 }
 
 #[tokio::test]
+async fn members_that_are_busy_are_asked_again_before_an_object_is_unreadable() {
+    let cluster = TestCluster::new(6).await;
+    let data = bytes(300_000, 1);
+    cluster.put("a", "rs:4+2", &data, false).await.unwrap();
+    for (id, questions) in [(1, 1), (3, 1), (5, 2)] {
+        cluster.keep_busy(weft_format::NodeId(id), questions);
+    }
+    assert_eq!(cluster.get("a").await.unwrap(), data);
+    // Those that do not answer at all are named, and not waited for.
+    [1, 3, 5].map(weft_format::NodeId).into_iter().for_each(|id| cluster.stop(id));
+    let sentence = cluster.get("a").await.unwrap_err().to_string();
+    assert!(sentence.contains("of 3 members nothing is known (node a member: it is down), and "), "{sentence}");
+}
+
+#[tokio::test]
 async fn a_member_that_dies_in_the_middle_of_a_read_costs_nothing_but_time() {
     let cluster = TestCluster::new(15).await;
     let data = bytes(40 << 20, 1);
