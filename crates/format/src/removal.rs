@@ -131,6 +131,10 @@ pub enum Needless {
     GivenUp,
     /// A later version is there, and can be read with a margin; or the object was removed by a later one.
     Superseded,
+    /// Another member holds the same, and was found to be sound.
+    Copy,
+    /// It is damaged, and what should be in it lies at the same member under another name.
+    Replaced,
 }
 
 /// An entry of the queue: what is unreferenced, and since when, by the wall clock of whoever put it there.

@@ -30,7 +30,7 @@ fn object(why: Needless) -> Candidate {
 
 #[test]
 fn an_object_s_version_goes_only_where_it_was_seen_needless_for_long_enough() {
-    for why in [Needless::GivenUp, Needless::Superseded] {
+    for why in [Needless::GivenUp, Needless::Superseded, Needless::Copy, Needless::Replaced] {
         assert_eq!(may_remove(object(why), Evidence::Beside { seen_ms: KEEP_MS - 1 }), Verdict::Wait);
         assert!(matches!(may_remove(object(why), Evidence::Beside { seen_ms: KEEP_MS }), Verdict::Remove(_)));
         for by in [Evidence::Owner { seen_ms: u64::MAX }, Evidence::Word, Evidence::Author] {

@@ -3,6 +3,7 @@
 mod codes;
 mod gossip;
 mod keys;
+mod objects;
 mod records;
 mod shard_files;
 mod shards;
@@ -32,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { test_runs: 1_000, own_bytes: 64 << 20, ..target("code_specs", codes::spec, codes::spec_seeds) },
     Target { test_runs: 1_000, own_bytes: 64 << 20, ..target("policies", codes::policy, codes::policy_seeds) },
     Target { test_runs: 2_000, ..target("gossip", gossip::packets, gossip::seeds) },
+    target("object_messages", objects::message, objects::seeds),
     target("meta_keys", keys::key, keys::seeds),
     target("meta_values", weft_meta::fuzzing::value, weft_meta::fuzzing::value_seeds),
     target("meta_rows", weft_meta::fuzzing::row, weft_meta::fuzzing::row_seeds),

@@ -36,7 +36,7 @@ macro_rules! tests {
 }
 
 tests! {
-    shard_header shard_object shard_file shard_streams records names node_urls key_files code_specs policies gossip meta_keys
+    shard_header shard_object shard_file shard_streams records names node_urls key_files code_specs policies gossip object_messages meta_keys
     meta_values meta_rows meta_intents meta_witness meta_addresses meta_holder block daemon_requests daemon_answers combinations proofs address_books
 }
 

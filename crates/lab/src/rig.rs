@@ -1,4 +1,4 @@
-//! A rig: a real volume over real daemons, behind emulated lines or on this machine's own, driven through the program as its users
+//! A rig: a real volume, or a store of objects without one, over real daemons, behind emulated lines or on this machine's own, driven through the program as its users
 //! drive it: by commands, or mounted.
 //!
 //! This is where experiments with real transfers read the clock: the time of a command is that of its process, its start and
@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -115,6 +115,23 @@ impl Rig {
         Ok(rig)
     }
 
+    /// A store of objects over a daemon for each of `cables`; all of them know each other.
+    ///
+    /// # Errors
+    /// As [`Rig::start`].
+    pub fn of_objects(bench: &Bench, cables: &[Arc<Cable>], client: Line) -> Result<Rig, String> {
+        let mut rig = Rig::without_volume(bench, client, |_| String::new())?;
+        cables.iter().try_for_each(|cable| rig.add_member(cable.clone()))?;
+        let began = Instant::now();
+        while rig.alive_count()? < cables.len() {
+            if began.elapsed() > START {
+                return Err("daemons do not find each other".to_owned());
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(rig)
+    }
+
     fn over(
         bench: &Bench,
         code: &str,
@@ -128,18 +145,54 @@ impl Rig {
 
     /// A volume without nodes.
     fn empty(bench: &Bench, code: &str, client: Line, meta: impl FnOnce(&Path) -> String) -> Result<Rig, String> {
-        let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
-        let (bench, client, meta) = (bench.clone(), Cable::new(client), meta(folder.path()));
-        let rig = Rig { bench, meta, client, nodes: Vec::new(), started: 0, mounted: Vec::new(), folder };
+        let rig = Rig::without_volume(bench, client, meta)?;
         rig.weft(["format", &rig.meta, "--policy", code])?;
         Ok(rig)
     }
 
+    fn without_volume(bench: &Bench, client: Line, meta: impl FnOnce(&Path) -> String) -> Result<Rig, String> {
+        let folder = TempDir::with_prefix_in("weft-lab-", &bench.folder).map_err(named("a folder", &bench.folder))?;
+        let (bench, client, meta) = (bench.clone(), Cable::new(client), meta(folder.path()));
+        Ok(Rig { bench, meta, client, nodes: Vec::new(), started: 0, mounted: Vec::new(), folder })
+    }
+
     fn add_daemon(&mut self, cable: Option<Arc<Cable>>) -> Result<(), String> {
-        let served = self.serve(cable)?;
+        let served = self.serve_node(cable)?;
         self.weft(["node", "add", &self.meta, &node_name(self.nodes.len()), &served.url()])?;
         self.nodes.push(served);
         Ok(())
+    }
+
+    /// A member of a store of objects. It says that it is at the end of its line, so that begins first.
+    fn add_member(&mut self, cable: Arc<Cable>) -> Result<(), String> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+        let listen = listener.map_err(|error| format!("no port is free: {error}"))?;
+        let relay = self.relay(listen, &cable)?;
+        let (listen, advertised) = (listen.to_string(), relay.address().to_string());
+        let join = self.nodes.first().map(Served::url);
+        let mut arguments = vec!["--listen", &*listen, "--advertise", &advertised, "--cluster-key", KEY, "--objects"];
+        arguments.extend(join.iter().flat_map(|url| ["--join", url]));
+        let mut served = self.serve(&arguments)?;
+        (served.address, served.line) = (relay.address(), Some((relay, cable)));
+        self.nodes.push(served);
+        Ok(())
+    }
+
+    /// Members that the first one knows to be alive.
+    fn alive_count(&self) -> Result<usize, String> {
+        let from = self.nodes.first().map_or_else(String::new, Served::url);
+        let listed = self.weft(["node", "list", "--from", &from, "--cluster-key", KEY, "--json"])?.stdout;
+        let members: Vec<serde_json::Value> = serde_json::from_slice(&listed).map_err(|error| error.to_string())?;
+        Ok(members.iter().filter(|member| member["state"] == "alive" && member["node"] != "").count())
+    }
+
+    /// Runs `weft object` with these arguments, which gives the bytes that it prints nowhere.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be started.
+    pub fn spawn_object(&self, arguments: &[&str]) -> Result<Child, String> {
+        let from = self.nodes.iter().take(3).map(Served::url).collect::<Vec<_>>().join(",");
+        self.spawn([&["object"], arguments, &["--from", &from, "--cluster-key", KEY]].concat())
     }
 
     /// Where the volume's metadata is, as commands name it.
@@ -279,7 +332,7 @@ impl Rig {
     /// A sentence, where it cannot be started or is refused.
     pub fn replace(&mut self, node: usize) -> Result<(), String> {
         let cable = self.nodes[node].line.as_ref().map(|(_, cable)| cable.clone());
-        let served = self.serve(cable)?;
+        let served = self.serve_node(cable)?;
         self.weft(["node", "replace", &self.meta, &node_name(node), &served.url()])?;
         self.nodes[node] = served;
         Ok(())
@@ -335,24 +388,32 @@ impl Rig {
         command.current_dir(self.folder.path()).env("XDG_STATE_HOME", self.path("state")).stdin(Stdio::null());
     }
 
-    /// A daemon with an empty folder of its own.
-    fn serve(&mut self, cable: Option<Arc<Cable>>) -> Result<Served, String> {
+    /// A daemon of a volume's node, with an empty folder of its own.
+    fn serve_node(&mut self, cable: Option<Arc<Cable>>) -> Result<Served, String> {
+        let mut served = self.serve(&["--listen", "127.0.0.1:0"])?;
+        if let Some(cable) = cable {
+            let relay = self.relay(served.address, &cable)?;
+            (served.address, served.line) = (relay.address(), Some((relay, cable)));
+        }
+        Ok(served)
+    }
+
+    fn relay(&self, to: SocketAddr, cable: &Arc<Cable>) -> Result<Relay, String> {
+        Relay::start(to, [self.client.clone(), cable.clone()])
+            .map_err(|error| format!("a line cannot be made: {error}"))
+    }
+
+    fn serve(&mut self, arguments: &[&str]) -> Result<Served, String> {
         let (folder, log) = (format!("served{}", self.started), self.path(&format!("served{}.log", self.started)));
         self.started += 1;
         fs::create_dir(self.path(&folder)).map_err(named("a folder", &self.path(&folder)))?;
         let output = File::create(&log).map_err(named("a file", &log))?;
-        let mut command = self.command(["node", "serve", &folder, "--listen", "127.0.0.1:0"]);
+        let mut command = self.command([&["node", "serve", &folder], arguments].concat());
         command.stderr(output.try_clone().map_err(named("a file", &log))?).stdout(output);
         let process = command.spawn().map_err(named("the program", &self.bench.program))?;
         // From here on the daemon ends with it, whatever fails.
         let mut served = Served { process, address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), line: None };
         served.address = listening(&mut served.process, &log)?;
-        if let Some(cable) = cable {
-            let relay = Relay::start(served.address, [self.client.clone(), cable.clone()]);
-            let relay = relay.map_err(|error| format!("a line cannot be made: {error}"))?;
-            served.address = relay.address();
-            served.line = Some((relay, cable));
-        }
         Ok(served)
     }
 }
@@ -377,6 +438,9 @@ const MOUNT_POINT: &str = "mnt";
 
 /// Metadata in a file of the client's folder.
 const META: &str = "meta";
+
+/// The key of a cluster that keeps objects.
+const KEY: &str = "cluster-key";
 
 /// A place of its own on a server, named by the rig's folder.
 fn volume_on(server: &str, folder: &Path) -> String {

@@ -4,8 +4,8 @@ use crate::closest::Closest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use weft_cluster::View;
-use weft_format::records::Stamp;
-use weft_format::{NodeId, ShardIndex, ShardKey};
+use weft_format::records::{ObjectId, ObjectRecord, SegmentRecord, ShardLocation, Stamp};
+use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 
 /// What a keeper has seen to be so, and for how long: of its own observations, by a clock that never jumps.
 #[derive(Debug, Default)]
@@ -24,6 +24,10 @@ pub enum Matter {
     Leftover(u64, Stamp),
     /// A newer version can be read with a margin, or the object was removed.
     Superseded(u64, Stamp),
+    /// This shard is here, and another member holds the same.
+    Copy(ShardKey),
+    /// A record of this version cannot be read here, and no other member has one.
+    Unreadable(u64, Stamp),
 }
 
 impl Observed {
@@ -80,6 +84,25 @@ pub fn targets(
     let free =
         closest.all().filter(|node| !refused.contains(node) && domain(node).is_some_and(|domain| used.insert(domain)));
     missing.iter().copied().zip(free).collect()
+}
+
+/// Of several copies of a shard the one that stays: that of the earliest attempt, and of the least member. It depends on nothing that two
+/// members may see otherwise.
+#[must_use]
+pub fn first_of(copies: &[(NodeId, ShardKey)]) -> Option<(NodeId, ShardKey)> {
+    copies.iter().copied().min_by_key(|(node, key)| (key.generation, *node))
+}
+
+/// The record of a shard's segment, with no other place than that of this shard at `node`; `None`: the object's record has no such shard.
+#[must_use]
+pub fn own_place(record: &ObjectRecord, node: NodeId, key: ShardKey) -> Option<SegmentRecord> {
+    let contents = record.contents()?;
+    let segment = contents.segments.get(ObjectId::of(key.segment).number as usize)?;
+    let digest = *segment.shards.get(key.index.as_usize())?;
+    let mut shards = vec![None; segment.shards.len()];
+    shards[key.index.as_usize()] = Some(ShardLocation { node, generation: key.generation, digest, origin: None });
+    let (code, geometry) = (contents.code.clone(), segment.geometry);
+    Some(SegmentRecord { code, geometry, generation: Generation::FIRST, shards })
 }
 
 #[cfg(test)]

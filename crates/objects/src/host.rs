@@ -6,14 +6,15 @@ use crate::question::{Answer, Question};
 use crate::tree::{Leaf, branch};
 use async_trait::async_trait;
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_cluster::View;
-use weft_format::records::{ObjectId, ObjectRecord};
+use weft_format::records::{ObjectId, ObjectRecord, Stamp};
 use weft_format::{NodeIdentity, ShardKey};
 use weft_nodes::combine::Combination;
 use weft_nodes::node::{Capability, Link, Node, Page, SHARD_BYTES_MAX, ShardStat, Space};
@@ -21,6 +22,9 @@ use weft_nodes::{NodeError, NodeErrorKind};
 
 /// Names listed at once when a member begins.
 const PAGE_KEYS: usize = 10_000;
+
+/// Bytes that were read of versions.
+pub(crate) type Reads = BTreeMap<(u64, Stamp), u64>;
 
 /// One member's place.
 pub struct Host {
@@ -32,6 +36,8 @@ pub struct Host {
     view: RwLock<Option<Arc<View>>>,
     /// The place cannot be used: what was noted of it may not be there.
     is_away: AtomicBool,
+    /// Since they were taken last.
+    reads: Mutex<Reads>,
 }
 
 impl Host {
@@ -41,8 +47,8 @@ impl Host {
     /// It cannot be listed.
     pub async fn open(identity: NodeIdentity, name: &str, node: Arc<dyn Node>) -> Result<Arc<Self>, NodeError> {
         let index = RwLock::new(scan(identity, &*node).await?);
-        let (name, is_away) = (name.to_owned(), AtomicBool::new(false));
-        Ok(Arc::new(Self { identity, name, node, index, view: RwLock::new(None), is_away }))
+        let (name, is_away, reads) = (name.to_owned(), AtomicBool::new(false), Mutex::default());
+        Ok(Arc::new(Self { identity, name, node, index, view: RwLock::new(None), is_away, reads }))
     }
 
     /// Is the place there? While it is not, nothing is said of what was on it; when it is back, it is read again.
@@ -170,6 +176,16 @@ impl Host {
         look(&self.index.read())
     }
 
+    /// What was read since this was asked last.
+    pub(crate) fn take_reads(&self) -> Reads {
+        std::mem::take(&mut *self.reads.lock())
+    }
+
+    /// A shard of which it had noted that it is here is not: it was lost behind the daemon's back.
+    pub(crate) fn forget(&self, key: ShardKey) {
+        self.index.write().forget(key);
+    }
+
     fn refused(&self, why: impl Into<String>) -> NodeError {
         NodeError::new(NodeErrorKind::Corrupt, &self.name, why)
     }
@@ -193,7 +209,10 @@ async fn scan(identity: NodeIdentity, node: &dyn Node) -> Result<Index, NodeErro
             match record {
                 Ok(record) => index.add_record(*key, record),
                 // Other members have it, too.
-                Err(why) => tracing::warn!(record = %key, "a record cannot be used: {why}"),
+                Err(why) => {
+                    tracing::warn!(record = %key, "a record cannot be used: {why}");
+                    index.add_damaged(*key);
+                }
             }
         }
         after = page.keys.last().copied();
@@ -237,7 +256,12 @@ impl Node for NotedNode {
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        self.0.node.get(key, range).await
+        let got = self.0.node.get(key, range).await?;
+        let id = ObjectId::of(key.segment);
+        if id.is_data {
+            *self.0.reads.lock().entry((id.hash, id.stamp)).or_default() += got.len() as u64;
+        }
+        Ok(got)
     }
 
     async fn open_file(&self, key: ShardKey) -> Option<OwnedFd> {

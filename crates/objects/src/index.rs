@@ -3,7 +3,7 @@
 use crate::question::{Found, FoundRecord, FoundShard, Listed, ListedName};
 use crate::tree::Leaf;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, data_segment, name_hash, record_key};
 use weft_format::{Generation, ShardIndex, ShardKey};
@@ -19,6 +19,8 @@ pub const LISTED_MAX: usize = 1000;
 pub struct Index {
     shards: BTreeSet<ShardKey>,
     records: BTreeMap<ShardKey, Arc<ObjectRecord>>,
+    /// Records that cannot be read.
+    damaged: BTreeSet<ShardKey>,
     /// The versions of each name that have a record; of uploads that were given up the name is not known.
     names: BTreeMap<String, BTreeSet<Stamp>>,
 }
@@ -29,8 +31,19 @@ impl Index {
         self.shards.insert(key);
     }
 
+    /// It has a record of this name, which is damaged.
+    pub fn add_damaged(&mut self, key: ShardKey) {
+        self.damaged.insert(key);
+    }
+
+    /// The records that cannot be read.
+    pub fn damaged(&self) -> Vec<ShardKey> {
+        self.damaged.iter().copied().collect()
+    }
+
     /// It has this record.
     pub fn add_record(&mut self, key: ShardKey, record: ObjectRecord) {
+        self.damaged.remove(&key);
         if record.state != ObjectState::GivenUp {
             self.names.entry(record.name.clone()).or_default().insert(record.stamp);
         }
@@ -40,6 +53,7 @@ impl Index {
     /// It has no more what was stored under this name.
     pub fn forget(&mut self, key: ShardKey) {
         self.shards.remove(&key);
+        self.damaged.remove(&key);
         let Some(record) = self.records.remove(&key) else { return };
         if let Some(stamps) = self.names.get_mut(&record.name) {
             stamps.remove(&record.stamp);
@@ -110,6 +124,11 @@ impl Index {
     pub fn shards_of(&self, hash: u64, stamp: Stamp) -> Vec<ShardKey> {
         let keys = self.shards.range(keys_of(hash, true));
         keys.copied().filter(|key| ObjectId::of(key.segment).stamp == stamp).collect()
+    }
+
+    /// The first shard of data after one; `None`: there is none.
+    pub fn shard_after(&self, key: ShardKey) -> Option<ShardKey> {
+        self.shards.range((Bound::Excluded(key), Bound::Unbounded)).next().copied()
     }
 
     /// How many records and shards there are.

@@ -1,6 +1,9 @@
 //! A member's care for objects, without any catalogue: it compares records with other members, rebuilds what is missing, and removes what is
 //! needless at its own place. Never at another's: what a member removes it has decided itself.
 
+mod copies;
+mod scrub;
+
 use crate::care::{Matter, Observed, is_due, missing, patience, targets};
 use crate::closest::closest;
 use crate::host::Host;
@@ -8,18 +11,20 @@ use crate::question::{Answer, Question};
 use crate::store::{MemberAt, ObjectStore, record_of};
 use crate::tree::{Leaf, difference};
 use crate::versions::{Findings, Version, located, places, versions};
+use copies::Heat;
 use std::collections::BTreeSet;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_cluster::gossip::Liveness;
 use weft_env::{Env, Runtime};
 use weft_format::records::{
-    ObjectRecord, ObjectState, PlacementRule, ShardLocation, Stamp, data_segment, name_hash, record_key,
+    ObjectId, ObjectRecord, ObjectState, PlacementRule, ShardLocation, Stamp, data_segment, name_hash, record_key,
 };
 use weft_format::removal::{Candidate, Evidence, Needless, Verdict, may_remove};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 use weft_nodes::NodeErrorKind;
+use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_transfer::{Fleet, Settings, Transfer};
 
 /// Members that are compared with in one round.
@@ -47,6 +52,10 @@ pub struct KeeperSettings {
     pub pause: Duration,
     /// Shard bytes sent and received for rebuilds; `None`: as fast as it goes beside users.
     pub bytes_per_second: Option<NonZeroU64>,
+    /// Bytes of own shards that are read and checked.
+    pub scrub_bytes_per_second: u64,
+    /// A shard that a member gives away so often is copied elsewhere, and once more for each time as often.
+    pub hot_reads_per_minute: NonZeroU32,
 }
 
 impl Default for KeeperSettings {
@@ -57,6 +66,10 @@ impl Default for KeeperSettings {
             superseded_grace: Duration::from_secs(600),
             pause: Duration::from_secs(30),
             bytes_per_second: NonZeroU64::new(32 << 20),
+            // A disk of 4 TB in six days, and a tenth of what it can do.
+            scrub_bytes_per_second: 8 << 20,
+            // Each shard once a second: a copy, which is read and written once, is made good in moments.
+            hot_reads_per_minute: const { NonZeroU32::new(60).unwrap() },
         }
     }
 }
@@ -78,6 +91,12 @@ pub struct Round {
     pub given_up: usize,
     /// Shards and records that were removed here.
     pub removed: usize,
+    /// Bytes of shards that were read here and checked.
+    pub scrubbed_bytes: u64,
+    /// Shards that were damaged here, and are replaced.
+    pub mended: usize,
+    /// Copies that were made of shards that are read much.
+    pub copied: usize,
 }
 
 /// The keeper of one member.
@@ -89,6 +108,9 @@ pub struct Keeper {
     runtime: Runtime,
     observed: Observed,
     rounds: u64,
+    /// The shard that was checked last.
+    scrubbed: Option<ShardKey>,
+    heat: Heat,
 }
 
 impl Keeper {
@@ -102,7 +124,17 @@ impl Keeper {
         runtime: impl Into<Runtime>,
     ) -> Self {
         let (env, runtime) = (env.clone(), runtime.into());
-        Self { host, neighbourhood, settings, env, runtime, observed: Observed::default(), rounds: 0 }
+        Self {
+            host,
+            neighbourhood,
+            settings,
+            env,
+            runtime,
+            observed: Observed::default(),
+            rounds: 0,
+            scrubbed: None,
+            heat: Heat::default(),
+        }
     }
 
     /// Works until it is dropped.
@@ -120,20 +152,16 @@ impl Keeper {
             tracing::warn!("this member's place cannot be used: {error}");
             return Round::default();
         }
-        let settings =
-            Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() };
-        let store = ObjectStore::new(
-            self.host.identity().volume,
-            self.neighbourhood.members(),
-            settings,
-            &self.env,
-            &self.runtime,
-        );
+        let (volume, members) = (self.host.identity().volume, self.neighbourhood.members());
+        let store = ObjectStore::new(volume, members, self.transfer_settings(), &self.env, &self.runtime);
         self.host.set_view(Arc::clone(store.view()));
         let mut round = Round::default();
         self.compare(&store, &mut round).await;
         self.look_after(&store, &mut round).await;
         self.clear_leftovers(&store, &mut round).await;
+        self.restore_records(&store, &mut round).await;
+        self.scrub(&store, &mut round).await;
+        self.copy_hot(&store, &mut round).await;
         self.observed.end_round();
         self.rounds += 1;
         round
@@ -184,20 +212,36 @@ impl Keeper {
     async fn pull(&self, store: &ObjectStore, other: NodeId, leaf: Leaf) -> bool {
         let key = record_key(leaf.hash, leaf.stamp());
         match store.fetch(other, key).await {
-            Ok(record) if record.state != ObjectState::GivenUp => self.adopt(key, &record).await,
+            Ok(record) if record.state != ObjectState::GivenUp => self.adopt(store, key, &record).await,
             _ => false,
         }
     }
 
     /// Stores a record here. One that is older than what is here, or that was given up here, is not taken.
-    async fn adopt(&self, key: ShardKey, record: &ObjectRecord) -> bool {
+    async fn adopt(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> bool {
         let is_wanted = self
             .host
             .read(|index| index.record(name_hash(&record.name), record.stamp).is_none() && !index.has_newer(record));
-        let Some(sealed) = record.seal(self.host.identity().volume, key).ok().filter(|_| is_wanted) else {
-            return false;
-        };
-        self.host.node().put(key, &[sealed]).await.is_ok()
+        is_wanted && self.keep_record(store, key, record).await
+    }
+
+    /// Stores a record here, also in place of one that is damaged: of that nothing can be known.
+    async fn keep_record(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> bool {
+        let (node, volume) = (self.host.node(), self.host.identity().volume);
+        let Ok(sealed) = record.seal(volume, key) else { return false };
+        match node.put(key, std::slice::from_ref(&sealed)).await {
+            Ok(()) => true,
+            Err(error) if error.kind == NodeErrorKind::Exists => {
+                let Ok(held) = node.get(key, 0..SHARD_BYTES_MAX).await else { return false };
+                if ObjectRecord::unseal(volume, key, &held).is_ok() {
+                    return false;
+                }
+                tracing::warn!(object = record.name, record = %key, "a record is damaged here, and is replaced by that of another member");
+                let removed = self.remove(store, key, Needless::Replaced, Duration::ZERO, Duration::ZERO).await;
+                removed && node.put(key, &[sealed]).await.is_ok()
+            }
+            Err(_) => false,
+        }
     }
 
     async fn push(&self, store: &ObjectStore, other: NodeId, leaf: Leaf) -> bool {
@@ -219,7 +263,11 @@ impl Keeper {
             let position = near.all().position(|node| node == self.own()).unwrap_or(usize::MAX);
             let (mut record, mut older) = (Arc::clone(&record), self.older(hash, &record));
             if !is_due(self.rounds, position) && older.is_empty() {
-                self.observed.keep(|matter| matches!(matter, Matter::Missing(of, ..) if *of == hash));
+                self.observed.keep(|matter| match matter {
+                    Matter::Missing(of, ..) => *of == hash,
+                    Matter::Copy(key) => ObjectId::of(key.segment).hash == hash,
+                    Matter::Leftover(..) | Matter::Superseded(..) | Matter::Unreadable(..) => false,
+                });
                 continue;
             }
             let findings = store.find(hash, usize::from(record.width)).await;
@@ -243,6 +291,7 @@ impl Keeper {
                 None => true,
                 Some(_) => self.restore(store, &record, &findings, &refused, position, round).await,
             };
+            self.clear_copies(store, &record, &findings, round).await;
             if is_whole {
                 self.clear_older(store, hash, older, round).await;
             }
@@ -342,16 +391,7 @@ impl Keeper {
             };
             segment.shards[index.as_usize()] = digest.map(place);
         }
-        // Transfer has no other places to choose from.
-        let of_fleet = |node: &NodeId| {
-            let member = store.members().get(node)?;
-            Some((*node, record_of(member), Arc::clone(&member.node)))
-        };
-        let fleet = holders.union(&accepted).filter_map(of_fleet).collect();
-        let fleet = Arc::new(Fleet::new(fleet, PlacementRule::default(), &self.env));
-        let settings =
-            Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() };
-        let transfer = Transfer::new(self.host.identity().volume, fleet, settings, &self.runtime).in_background();
+        let transfer = self.transfer_among(store, holders.union(&accepted));
         let lost: Vec<ShardIndex> = chosen.iter().map(|(index, _)| *index).collect();
         match transfer.rebuild(data_segment(hash, record.stamp, number), &segment, &lost).await {
             Ok(rebuilt) => {
@@ -368,6 +408,20 @@ impl Keeper {
                 0
             }
         }
+    }
+
+    /// Transfer that has no other places to choose from, and lets users go first.
+    fn transfer_among<'a>(&self, store: &ObjectStore, nodes: impl Iterator<Item = &'a NodeId>) -> Transfer {
+        let of_fleet = |node: &NodeId| {
+            let member = store.members().get(node)?;
+            Some((*node, record_of(member), Arc::clone(&member.node)))
+        };
+        let fleet = Arc::new(Fleet::new(nodes.filter_map(of_fleet).collect(), PlacementRule::default(), &self.env));
+        Transfer::new(self.host.identity().volume, fleet, self.transfer_settings(), &self.runtime).in_background()
+    }
+
+    fn transfer_settings(&self) -> Settings {
+        Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() }
     }
 
     /// Removes versions that are older than one that can be read with a margin, after a while.
@@ -421,8 +475,7 @@ impl Keeper {
                 Ok(record) if record.state == ObjectState::GivenUp => {}
                 Ok(record) => {
                     // Also where a newer version is here: then both are looked at together.
-                    let Ok(sealed) = record.seal(self.host.identity().volume, key) else { return false };
-                    round.pulled += usize::from(self.host.node().put(key, &[sealed]).await.is_ok());
+                    round.pulled += usize::from(self.keep_record(store, key, &record).await);
                     return false;
                 }
                 // It may have the record.

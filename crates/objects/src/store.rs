@@ -85,6 +85,8 @@ pub struct ObjectStore {
     view: Arc<View>,
     transfer: Transfer,
     env: Env,
+    /// By chance, for members that are alike.
+    order: BTreeMap<NodeId, u64>,
 }
 
 impl ObjectStore {
@@ -101,8 +103,9 @@ impl ObjectStore {
         let fleet = Arc::new(Fleet::new(of_fleet, PlacementRule::default(), env));
         let view = fleet.view();
         let transfer = Transfer::new(volume, fleet, settings, runtime);
+        let order = members.iter().map(|member| (member.id, env.rng.next_u64())).collect();
         let members = members.into_iter().map(|member| (member.id, member)).collect();
-        Self { volume, members, view, transfer, env: env.clone() }
+        Self { volume, members, view, transfer, env: env.clone(), order }
     }
 
     /// Members that there are, by rumour.
@@ -124,9 +127,10 @@ impl ObjectStore {
         &self.members
     }
 
-    /// What a request to a member costs others, by rumour.
-    fn load_bytes(&self, node: NodeId) -> u64 {
-        self.members.get(&node).map_or(u64::MAX, |member| member.load_bytes)
+    /// What a request to a member costs others, by rumour; of those that cost the same each client has an order of its own.
+    fn cost(&self, node: NodeId) -> (u64, u64) {
+        let load_bytes = self.members.get(&node).map_or(u64::MAX, |member| member.load_bytes);
+        (load_bytes, self.order.get(&node).copied().unwrap_or(u64::MAX))
     }
 
     /// Where a member is, for people.

@@ -99,12 +99,12 @@ pub fn places(
 /// The record of segment `number` as transfer reads it, with each shard where it was found; of several copies of a shard the one at the member
 /// of least `cost`, and none that is `refused`. Shards that were found nowhere have no place.
 #[must_use]
-pub fn located(
+pub fn located<C: Ord>(
     record: &ObjectRecord,
     hash: u64,
     number: u32,
     findings: &Findings,
-    cost: impl Fn(NodeId) -> u64,
+    cost: impl Fn(NodeId) -> C,
     refused: &BTreeSet<(NodeId, ShardKey)>,
 ) -> Option<SegmentRecord> {
     let contents = record.contents()?;

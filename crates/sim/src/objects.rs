@@ -17,6 +17,7 @@ use line::{Line, Machine, Noise};
 use parking_lot::Mutex;
 use promise::{Kind, Operation, Was, is_legal};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,9 @@ const SETTINGS: KeeperSettings = KeeperSettings {
     superseded_grace: Duration::from_secs(300),
     pause: Duration::from_secs(15),
     bytes_per_second: None,
+    // A shard in each round.
+    scrub_bytes_per_second: 1,
+    hot_reads_per_minute: NonZeroU32::new(2).unwrap(),
 };
 /// When the faults are over, everything is in order after this.
 const ORDER_AFTER: Duration = Duration::from_secs(4 * 3600);
@@ -251,7 +255,7 @@ impl World {
         let machine = self.machines[position].clone();
         let process = machine.stop();
         self.scheduler.kill(process);
-        let what = match self.scheduler.below(4) {
+        let what = match self.scheduler.below(5) {
             0 => {
                 machine.empty();
                 "killed, and its disk is empty"
@@ -259,6 +263,10 @@ impl World {
             1 => {
                 machine.roll_back();
                 "killed, and its disk is an old image"
+            }
+            2 => {
+                machine.rot(|| self.scheduler.below(4) == 0, |bytes| self.scheduler.below(bytes));
+                "killed, and some of what is on its disk is rotten"
             }
             _ => "killed",
         };

@@ -126,7 +126,8 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
         let members = store.members(&store.daemons[0].url);
         members.iter().filter(|member| member["state"] == "dead").count() == killed_urls.len()
     });
-    until("what can be made is made", || store.shards("run/1.root") == 12);
+    // Two members that make them at once may give the one free member a shard each.
+    until("what can be made is made", || store.shards("run/1.root") >= 12);
     // New objects are stored with the shards that there are members for.
     let said = store.object(&["put", "file", "run/2.root"]).ok();
     assert!(said.contains("2 of them could not be stored") || said.contains("4 of them could not be stored"), "{said}");

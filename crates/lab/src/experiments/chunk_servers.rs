@@ -41,6 +41,7 @@ const JITTER: Duration = Duration::from_millis(20);
 static PROFILES: [(&str, &str); 2] =
     [("data chunks at once", "fastest0,data-first,T=14"), ("adaptive (ours)", "adaptive")];
 const OURS: &str = "adaptive (ours)";
+const OBJECTS: &str = "objects without a catalogue (ours)";
 
 /// A file that is read with 0, 1, 2 and 3 servers gone.
 fn with_chunks_missing(
@@ -67,6 +68,20 @@ fn with_chunks_missing(
     Ok(samples)
 }
 
+/// Lines of servers, of which some are busy.
+fn servers() -> Vec<Arc<Cable>> {
+    (0..=CHUNK_SERVERS).map(|_| Cable::new(Line::unlimited())).collect()
+}
+
+fn slow_down(servers: &[Arc<Cable>]) {
+    let free = Line::even(megabits(LINE));
+    let busy = Line { load: LOAD, jitter: JITTER, ..free };
+    servers
+        .iter()
+        .enumerate()
+        .for_each(|(server, cable)| cable.set_line(if server < BUSY_SERVERS { busy } else { free }));
+}
+
 /// Several clients at once, each a process that reads a file of its own.
 fn with_clients(
     (name, profile): (&'static str, &'static str),
@@ -75,28 +90,57 @@ fn with_clients(
     bench: &Bench,
     random: &mut ChaCha8Rng,
 ) -> Result<Vec<Sample>, String> {
-    let free = Line::even(megabits(LINE));
-    let line = |server| if server < BUSY_SERVERS { Line { load: LOAD, jitter: JITTER, ..free } } else { free };
-    let cables: Vec<Arc<Cable>> = (0..=CHUNK_SERVERS).map(|_| Cable::new(Line::unlimited())).collect();
+    let cables = servers();
     let rig = Rig::start(bench, GRAPH, &cables, Line::unlimited())?;
     for client in 0..clients {
         rig.write_random("file", file_bytes, random)?;
         rig.weft(["put", "meta", "file", &format!("/{client}")])?;
     }
-    cables.iter().enumerate().for_each(|(server, cable)| cable.set_line(line(server)));
-    let began = Instant::now();
+    slow_down(&cables);
     let get = |client| {
         rig.spawn(["get", "meta", &format!("/{client}"), "-", "--read-profile", profile, "--bwlimit", CLIENT_LIMIT])
     };
-    let children: Vec<Child> = (0..clients).map(get).collect::<Result<_, _>>()?;
-    for child in children {
-        let output = child.wait_with_output().map_err(|error| error.to_string())?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-        }
+    all_at_once(name, clients, file_bytes, get)
+}
+
+/// The same of objects, without a catalogue: a client knows some servers and a name, as in the paper.
+fn with_clients_of_objects(
+    clients: usize,
+    file_bytes: usize,
+    bench: &Bench,
+    random: &mut ChaCha8Rng,
+) -> Result<Vec<Sample>, String> {
+    let cables = servers();
+    let rig = Rig::of_objects(bench, &cables, Line::unlimited())?;
+    for client in 0..clients {
+        rig.write_random("file", file_bytes, random)?;
+        ended(rig.spawn_object(&["put", "file", &client.to_string(), "--code", GRAPH])?)?;
     }
+    slow_down(&cables);
+    let get = |client: usize| rig.spawn_object(&["get", &client.to_string(), "-", "--bwlimit", CLIENT_LIMIT]);
+    all_at_once(OBJECTS, clients, file_bytes, get)
+}
+
+fn ended(child: Child) -> Result<(), String> {
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+    }
+}
+
+/// Starts all clients and waits for the last.
+fn all_at_once(
+    series: &'static str,
+    clients: usize,
+    file_bytes: usize,
+    get: impl Fn(usize) -> Result<Child, String>,
+) -> Result<Vec<Sample>, String> {
+    let began = Instant::now();
+    let children: Vec<Child> = (0..clients).map(get).collect::<Result<_, _>>()?;
+    children.into_iter().try_for_each(ended)?;
     let aggregate = (clients * file_bytes) as f64 / 1e6 / began.elapsed().as_secs_f64();
-    let sample = |figure, y| Sample::exact(figure, name, clients as f64, y);
+    let sample = |figure, y| Sample::exact(figure, series, clients as f64, y);
     Ok(vec![sample(AGGREGATE, aggregate), sample(EACH, aggregate / clients as f64)])
 }
 
@@ -110,7 +154,8 @@ impl Experiment for ChunkServers {
                      nodes killed (the paper: lines of 1 Gbit/s, 500 MB). Figures 6 and 7: 15 nodes with lines of 20 Mbit/s, three of them \
                      busy: others take 80 % of their lines, and what they send comes up to 20 ms later; 1 to 50 clients, each a process with \
                      a line of 20 Mbit/s, read a file of 8 MiB each at once. The paper's clients ask for all data chunks at once; ours \
-                     compare what nodes take. The paper's lines are faster than one machine emulates, so that what can be compared is which \
+                     compare what nodes take. A third series reads objects of a store without a catalogue, whose clients know some servers and a name \
+                     and nothing else, as in the paper. The paper's lines are faster than one machine emulates, so that what can be compared is which \
                      part of a line is used, and where the aggregate stops growing.",
         }
     }
@@ -132,7 +177,12 @@ impl Experiment for ChunkServers {
                 })
             })
         });
-        missing.chain(clients).collect()
+        let of_objects = counts.iter().map(move |count| {
+            Point::real(format!("objects, {count} clients"), move |bench, random| {
+                with_clients_of_objects(*count, file_bytes, bench, random)
+            })
+        });
+        missing.chain(clients).chain(of_objects).collect()
     }
 
     fn figures(&self) -> Vec<Figure> {
@@ -162,7 +212,7 @@ impl Experiment for ChunkServers {
             let of_series = samples.iter().filter(|sample| sample.figure == AGGREGATE && sample.series == series);
             of_series.fold((0.0, 0.0), |best, sample| if sample.y > best.1 { (sample.x, sample.y) } else { best })
         };
-        let (theirs, ours) = (best(PROFILES[0].0), best(OURS));
+        let (theirs, ours, objects) = (best(PROFILES[0].0), best(OURS), best(OBJECTS));
         let free_servers = (CHUNK_SERVERS + 1 - BUSY_SERVERS) as f64;
         let lines = (free_servers + BUSY_SERVERS as f64 * (1.0 - LOAD)) * megabits(LINE);
         let part = |rate: f64| 100.0 * rate * 1e6 / lines;
@@ -178,11 +228,13 @@ impl Experiment for ChunkServers {
             ),
             differs: format!(
                 "Reed-Solomon with the same storage keeps {:.0} %: it reads eight nodes of any that are left, where the graph needs more. \
-                 Comparing nodes reaches {:.0} MB/s or {:.0} % of the lines, with {} clients.",
+                 Comparing nodes reaches {:.0} MB/s or {:.0} % of the lines, with {} clients; without a catalogue {:.0} MB/s, with {}.",
                 kept(MDS),
                 ours.1,
                 part(ours.1),
-                ours.0
+                ours.0,
+                objects.1,
+                objects.0
             ),
         }
     }

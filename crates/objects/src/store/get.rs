@@ -109,7 +109,7 @@ impl Reading<'_> {
 
     fn locate(&self, number: usize) -> Option<SegmentRecord> {
         let state = self.state.lock();
-        let cost = |node| self.store.load_bytes(node);
+        let cost = |node| self.store.cost(node);
         located(self.record, self.hash, number as u32, &state.findings, cost, &state.refused)
     }
 

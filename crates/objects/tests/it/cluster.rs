@@ -231,6 +231,8 @@ pub async fn rounds(keepers: &mut [Keeper], count: usize, pause: Duration) -> Ro
             sum.rebuilt += round.rebuilt;
             sum.given_up += round.given_up;
             sum.removed += round.removed;
+            sum.mended += round.mended;
+            sum.copied += round.copied;
         }
         tokio::time::sleep(pause).await;
     }

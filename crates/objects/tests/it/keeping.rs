@@ -1,9 +1,12 @@
 //! Keepers: what is missing is made, what is left over goes, and nothing comes back.
 
-use crate::cluster::{TestCluster, bytes, image_of, rounds};
+use crate::cluster::{TestCluster, TestMember, bytes, image_of, rounds};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_format::NodeId;
-use weft_format::records::{ObjectId, ObjectState, name_hash};
+use weft_format::records::{ObjectId, ObjectState, name_hash, record_key};
+use weft_format::{NodeId, ShardKey};
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_objects::{KeeperSettings, ObjectError, Question};
@@ -16,6 +19,8 @@ const SETTINGS: KeeperSettings = KeeperSettings {
     superseded_grace: Duration::from_secs(120),
     pause: Duration::from_secs(10),
     bytes_per_second: None,
+    scrub_bytes_per_second: 1 << 20,
+    hot_reads_per_minute: NonZeroU32::new(20).unwrap(),
 };
 
 const PAUSE: Duration = Duration::from_secs(30);
@@ -241,4 +246,154 @@ async fn a_member_that_is_not_close_any_more_hears_of_a_removal_too() {
     rounds(&mut keepers, 140, PAUSE).await;
     let left = cluster.held("a").into_iter().find(|(id, ..)| *id == holder);
     assert_eq!(left, Some((holder, 1, 0)), "it has the word that there is none");
+}
+
+/// What a member has under this name gets one other byte.
+async fn rot(member: &TestMember, key: ShardKey) {
+    let mut bytes = member.memory.get(key, 0..u64::MAX).await.unwrap().to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    member.memory.remove(key).await.unwrap();
+    member.memory.put(key, &[bytes.into()]).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotten_shards_are_found_and_replaced_where_they_are() {
+    let cluster = TestCluster::new(6).await;
+    let data = bytes(700_000, 1);
+    for name in ["a", "b", "c"] {
+        cluster.put(name, "rs:4+2", &data, false).await.unwrap();
+    }
+    // All of one member, one shard of another, and a file that has gone.
+    let [first, second, third] = [0, 1, 2].map(|number| &cluster.members[number]);
+    let mut rotten = cluster.shards(first.id).await;
+    for key in &rotten {
+        rot(first, *key).await;
+    }
+    let one = cluster.shards(second.id).await[0];
+    rot(second, one).await;
+    rotten.push(one);
+    // Of another object: two losses are what each survives.
+    let gone = cluster.shards(third.id).await[1];
+    third.memory.remove(gone).await.unwrap();
+    let mut keepers = cluster.keepers(SETTINGS);
+    let found = rounds(&mut keepers, 2, PAUSE).await;
+    assert_eq!((found.mended, found.rebuilt), (rotten.len(), 0));
+    assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 1, "the one that has gone, when patience is over");
+    for member in &cluster.members {
+        let keys = cluster.shards(member.id).await;
+        assert_eq!(keys.len(), 3);
+        assert!(keys.iter().all(|key| !rotten.contains(key)));
+    }
+    // Any two may fall, and nobody names a damaged shard.
+    cluster.kill(NodeId(5));
+    cluster.kill(NodeId(6));
+    for name in ["a", "b", "c"] {
+        assert_eq!(cluster.get(name).await.unwrap(), data);
+    }
+    assert_eq!(rounds(&mut keepers[..4], 2, PAUSE).await.mended, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rotten_shards_that_cannot_be_replaced_are_kept() {
+    let cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", &bytes(700_000, 1), false).await.unwrap();
+    let mut before = Vec::new();
+    for member in &cluster.members[..3] {
+        let key = cluster.shards(member.id).await[0];
+        // Nothing of it can be used.
+        let length = member.memory.get(key, 0..u64::MAX).await.unwrap().len();
+        member.memory.remove(key).await.unwrap();
+        member.memory.put(key, &[vec![0; length].into()]).await.unwrap();
+        before.push(cluster.shards(member.id).await);
+    }
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 3, PAUSE).await;
+    assert_eq!((done.mended, done.removed, done.rebuilt), (0, 0, 0));
+    for (member, before) in cluster.members.iter().zip(before) {
+        assert_eq!(cluster.shards(member.id).await, before);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rotten_record_is_replaced_by_that_of_another_member() {
+    let mut cluster = TestCluster::new(6).await;
+    let stored = cluster.put("a", "rs:4+2", &bytes(50_000, 1), false).await.unwrap();
+    let (id, key) = (cluster.members[0].id, record_key(name_hash("a"), stored.version));
+    rot(cluster.member(id), key).await;
+    assert_eq!(cluster.record(id, "a", stored.version).await, None);
+    // It reads its records when it begins.
+    cluster.revive(id).await;
+    let mut keepers = cluster.keepers(SETTINGS);
+    rounds(&mut keepers, 3, PAUSE).await;
+    assert!(matches!(cluster.record(id, "a", stored.version).await, Some(ObjectState::Stored(_))));
+    assert_eq!(cluster.shards(id).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_much_has_copies_that_are_read_too_and_go_when_it_is_not() {
+    let cluster = TestCluster::new(12).await;
+    let data = bytes(400_000, 1);
+    cluster.put("hot", "rs:2+1", &data, false).await.unwrap();
+    cluster.put("cold", "rs:2+1", &data, false).await.unwrap();
+    let shards_of = |name: &str| cluster.held(name).iter().map(|(.., shards)| shards).sum::<usize>();
+    let gets = Arc::new(Mutex::new(BTreeMap::<NodeId, usize>::new()));
+    for member in &cluster.members {
+        let (id, gets) = (member.id, Arc::clone(&gets));
+        member.fault.set_script(Box::new(move |call| {
+            let is_of_data = call.key.is_some_and(|key| ObjectId::of(key.segment).is_data);
+            if call.operation == Operation::Get && is_of_data {
+                *gets.lock().unwrap().entry(id).or_default() += 1;
+            }
+            Fault::None
+        }));
+    }
+    let mut keepers = cluster.keepers(SETTINGS);
+    let mut copied = 0;
+    for _ in 0..6 {
+        for _ in 0..40 {
+            assert_eq!(cluster.get("hot").await.unwrap(), data);
+        }
+        assert_eq!(cluster.get("cold").await.unwrap(), data);
+        copied += rounds(&mut keepers, 1, PAUSE).await.copied;
+    }
+    // Of the two data shards of the first segment, at least; a check is not read while all is well.
+    assert!(copied >= 2, "{copied}");
+    assert_eq!((shards_of("hot"), shards_of("cold")), (3 + copied, 3));
+    gets.lock().unwrap().clear();
+    for _ in 0..60 {
+        assert_eq!(cluster.get("hot").await.unwrap(), data);
+    }
+    let gets: Vec<usize> = gets.lock().unwrap().values().copied().collect();
+    assert!(gets.len() >= 4 && gets.iter().all(|count| *count < 60), "{gets:?}");
+    // An hour and a half without a reader. Who is far away looks seldom.
+    let calm = rounds(&mut keepers, 200, PAUSE).await;
+    assert_eq!((calm.copied, shards_of("hot")), (0, 3));
+    for name in ["hot", "cold"] {
+        assert_eq!(cluster.get(name).await.unwrap(), data);
+        assert_eq!(cluster.client().stat(name).await.unwrap().shards, [(3, 3)]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_stays_while_the_first_one_is_damaged() {
+    let cluster = TestCluster::new(8).await;
+    cluster.put("a", "rs:2+1", &bytes(50_000, 1), false).await.unwrap();
+    let away = cluster.held("a")[0].0;
+    cluster.kill(away);
+    let mut keepers = cluster.keepers(SETTINGS);
+    assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 1);
+    // It comes back with its shard, of which there are two now, and cannot read it.
+    let mut cluster = cluster;
+    cluster.revive(away).await;
+    let key = cluster.shards(away).await[0];
+    rot(cluster.member(away), key).await;
+    let others: Vec<NodeId> = cluster.members.iter().map(|member| member.id).filter(|id| *id != away).collect();
+    let mut keepers: Vec<_> = others.iter().map(|id| cluster.keeper(*id, SETTINGS)).collect();
+    assert_eq!(rounds(&mut keepers, 100, PAUSE).await.removed, 0);
+    // It looks after its own shards: then one of the two goes.
+    let mut keepers = cluster.keepers(SETTINGS);
+    let done = rounds(&mut keepers, 100, PAUSE).await;
+    assert_eq!((done.mended, done.removed), (1, 1));
+    assert_eq!(cluster.get("a").await.unwrap(), bytes(50_000, 1));
 }

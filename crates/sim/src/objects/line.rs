@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp};
+use weft_format::shard::{ShardIdentity, verify_object};
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
 use weft_nodes::node::{Capability, Node, Page, ShardStat, Space};
 use weft_nodes::{MemoryNode, NodeError, NodeErrorKind};
@@ -92,6 +93,17 @@ impl Machine {
         *self.disk.lock() = disk(self.id, self.volume, &self.image.lock());
     }
 
+    /// Some of what is stored has one other byte.
+    pub fn rot(&self, is_struck: impl Fn() -> bool, below: impl Fn(u64) -> u64) {
+        let mut stored = self.stored();
+        for object in stored.values_mut().filter(|object| !object.is_empty() && is_struck()) {
+            let mut bytes = object.to_vec();
+            bytes[below(object.len() as u64) as usize] ^= 0x10;
+            *object = bytes.into();
+        }
+        *self.disk.lock() = disk(self.id, self.volume, &stored);
+    }
+
     fn stored(&self) -> BTreeMap<ShardKey, Bytes> {
         let disk = self.disk.lock().clone();
         let keys = at_once(disk.list(None, usize::MAX)).expect("memory can be listed").keys;
@@ -99,7 +111,7 @@ impl Machine {
         keys.into_iter().map(object).collect()
     }
 
-    /// What is there, and should not be when all is in order: shards of a version without its record, and versions with a newer one.
+    /// What is there, and should not be when all is in order: what is damaged, shards of a version without its record, and versions with a newer one.
     pub fn leftovers(&self) -> Vec<String> {
         let stored = self.stored();
         let mut records: BTreeMap<(u64, Stamp), ObjectRecord> = BTreeMap::new();
@@ -117,6 +129,9 @@ impl Machine {
             let record = records.get(&(id.hash, id.stamp));
             if id.is_data && record.is_none_or(|record| !matches!(record.state, ObjectState::Stored(_))) {
                 left.push(format!("at the end m{} has {key}, and no record of its version", self.id.0));
+            }
+            if id.is_data && verify_object(&ShardIdentity { volume: self.volume, key: *key }, &stored[key]).is_err() {
+                left.push(format!("at the end m{} has {key}, which is damaged", self.id.0));
             }
             let newer = records.iter().any(|((hash, stamp), record)| {
                 *hash == id.hash && *stamp > id.stamp && record.state != ObjectState::GivenUp

@@ -1,0 +1,146 @@
+//! Copies of shards that are read much, and the end of those that nobody needs.
+//!
+//! A member that gives a shard away more often than it should stores a copy at a member that holds nothing of the segment. Clients read the copy
+//! whose member has the least to do. A copy is a shard like any other: of several that hold the same, all but the first may go, in an order
+//! that all members agree on whatever they know of each other. So no two members remove theirs because of each other.
+
+use super::{Keeper, Matter, Round};
+use crate::care::{first_of, own_place, targets};
+use crate::closest::closest;
+use crate::host::Reads;
+use crate::store::ObjectStore;
+use crate::versions::{Findings, located, places};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use weft_format::records::{ObjectId, ObjectRecord, Stamp, name_hash};
+use weft_format::removal::Needless;
+use weft_format::{NodeId, ShardKey};
+use weft_transfer::ShardHealth;
+
+/// Of each shard there are so many at most.
+const COPIES_MAX: u64 = 4;
+
+/// What was read is forgotten by half in this time.
+const HALF_LIFE: Duration = Duration::from_secs(60);
+
+/// How much each version is read here.
+#[derive(Debug, Default)]
+pub(super) struct Heat {
+    /// Bytes, the older the less.
+    bytes: BTreeMap<(u64, Stamp), f64>,
+    noted: Option<Instant>,
+}
+
+impl Heat {
+    /// Takes in what was read since the last time.
+    fn note(&mut self, reads: Reads, now: Instant) {
+        let passed = self.noted.replace(now).map_or(Duration::ZERO, |noted| now.saturating_duration_since(noted));
+        let left = 0.5f64.powf(passed.as_secs_f64() / HALF_LIFE.as_secs_f64());
+        self.bytes.values_mut().for_each(|bytes| *bytes *= left);
+        for (version, bytes) in reads {
+            *self.bytes.entry(version).or_default() += bytes as f64;
+        }
+        self.bytes.retain(|_, bytes| *bytes >= 1.0);
+    }
+
+    fn bytes_per_minute(&self, hash: u64, stamp: Stamp) -> f64 {
+        // What comes evenly adds up to a mean life's worth, which is longer than the half-life by 1/ln 2.
+        let bytes = self.bytes.get(&(hash, stamp)).copied().unwrap_or(0.0);
+        bytes * std::f64::consts::LN_2 * 60.0 / HALF_LIFE.as_secs_f64()
+    }
+}
+
+impl Keeper {
+    /// Stores copies of shards that are read more often here than they should be.
+    pub(super) async fn copy_hot(&mut self, store: &ObjectStore, round: &mut Round) {
+        self.heat.note(self.host.take_reads(), self.env.clock.now());
+        let versions: Vec<(u64, Stamp)> = self.heat.bytes.keys().copied().collect();
+        for (hash, stamp) in versions {
+            let record = self.host.read(|index| {
+                let record = index.record(hash, stamp)?;
+                (!index.has_newer(record)).then(|| Arc::clone(record))
+            });
+            let Some(record) = record else { continue };
+            let wanted = self.copies_wanted(&record).min(COPIES_MAX);
+            if wanted > 1 {
+                self.copy_version(store, &record, wanted as usize, round).await;
+            }
+        }
+    }
+
+    /// How many copies of a version's shards there should be, by how often this member gives its own away.
+    fn copies_wanted(&self, record: &ObjectRecord) -> u64 {
+        let hash = name_hash(&record.name);
+        let keys = self.host.read(|index| index.shards_of(hash, record.stamp));
+        let bytes: u64 =
+            keys.iter().filter_map(|key| own_place(record, self.own(), *key)).map(|of| of.shard_bytes()).sum();
+        let reads = self.heat.bytes_per_minute(hash, record.stamp) / bytes.max(1) as f64;
+        1 + (reads / f64::from(self.settings.hot_reads_per_minute.get())) as u64
+    }
+
+    async fn copy_version(&self, store: &ObjectStore, record: &ObjectRecord, wanted: usize, round: &mut Round) {
+        let (hash, width) = (name_hash(&record.name), usize::from(record.width));
+        let findings = store.find(hash, width).await;
+        let near = closest(store.view(), hash, width);
+        for key in self.host.read(|index| index.shards_of(hash, record.stamp)) {
+            let number = ObjectId::of(key.segment).number;
+            let there = places(hash, record.stamp, number, &findings);
+            if there.get(&key.index).is_none_or(|copies| copies.len() >= wanted) {
+                continue;
+            }
+            let holders: BTreeSet<NodeId> = there.values().flatten().map(|(node, _)| *node).collect();
+            let silent = findings.silent.keys().copied().collect();
+            let Some((_, to)) = targets(store.view(), &near, &holders, &silent, &[key.index]).pop() else { continue };
+            let Some(mut segment) = located(record, hash, number, &findings, |_| 0, &BTreeSet::new()) else { continue };
+            let Some(own) = own_place(record, self.own(), key) else { continue };
+            segment.shards[key.index.as_usize()] = own.shards[key.index.as_usize()].clone();
+            // The record first: a shard without one is a leftover.
+            if store.put_record(record, hash, BTreeSet::from([to])).await.0.is_empty() {
+                continue;
+            }
+            let transfer = self.transfer_among(store, holders.iter().chain([&to]));
+            match transfer.relocate(key.segment, &segment, key.index, Some(to)).await {
+                Ok(_) => {
+                    tracing::info!(object = record.name, shard = %key, to = store.address(to), "copied a shard that is read much");
+                    round.copied += 1;
+                }
+                Err(error) => tracing::debug!(object = record.name, shard = %key, "a shard was not copied: {error}"),
+            }
+        }
+    }
+
+    /// Removes own shards that others hold, too, unless they are read much.
+    pub(super) async fn clear_copies(
+        &mut self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        findings: &Findings,
+        round: &mut Round,
+    ) {
+        let hash = name_hash(&record.name);
+        if self.copies_wanted(record) > 1 {
+            return;
+        }
+        for key in self.host.read(|index| index.shards_of(hash, record.stamp)) {
+            let there = places(hash, record.stamp, ObjectId::of(key.segment).number, findings);
+            let copies = there.get(&key.index).map_or(&[][..], Vec::as_slice);
+            let Some(first) = first_of(copies).filter(|first| *first != (self.own(), key)) else { continue };
+            let (seen, grace) =
+                (self.observed.see(Matter::Copy(key), self.env.clock.now()), self.settings.superseded_grace);
+            if seen >= grace && self.is_sound(store, record, first).await {
+                round.removed += usize::from(self.remove(store, key, Needless::Copy, seen, grace).await);
+            }
+        }
+    }
+
+    async fn is_sound(&self, store: &ObjectStore, record: &ObjectRecord, (node, key): (NodeId, ShardKey)) -> bool {
+        let Some(segment) = own_place(record, node, key) else { return false };
+        let health = self.transfer_among(store, [node].iter()).verify(key.segment, &segment).await;
+        health.shards.get(key.index.as_usize()) == Some(&ShardHealth::Sound)
+    }
+}
+
+#[cfg(test)]
+#[path = "copies_tests.rs"]
+mod tests;
