@@ -8,7 +8,7 @@
 //! answers:  used again; shards that were not rebuilt meanwhile count as before
 //! ```
 //!
-//! A repair is due when the losses differ from those at the start of the last repair, or when a segment is marked. A conversion is due
+//! A repair is due when the losses, the nodes' failure units or the rule differ from those at the start of the last repair, or when a segment is marked. A conversion is due
 //! when people request one, and from time to time where there are age rules. A task that could not do everything is retried after a
 //! growing delay, and as soon as a node is back. Balance is due when the shares of nodes differ from those at the start of the last
 //! balance, and once a day because writing and deleting shift it too. It runs after repair, and not while a node is suspected.
@@ -16,7 +16,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
-use weft_format::records::NodeState;
+use weft_format::records::{NodeState, PlacementRule};
 use weft_format::removal::GRACE_MS;
 
 /// Timeouts and intervals.
@@ -180,6 +180,15 @@ struct Watched {
 /// The cause of a repair: nodes with shards that are lost or to be moved.
 type Losses = BTreeMap<NodeId, NodeState>;
 
+/// Where nodes are: the failure unit of each, and the rule for units. What is well placed by one may be misplaced by another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// By node.
+    pub units: BTreeMap<NodeId, String>,
+    /// The volume's rule.
+    pub rule: PlacementRule,
+}
+
 /// The weight and the domain of each node that takes new shards; they decide on its share.
 pub type Shares = BTreeMap<NodeId, (u64, String)>;
 
@@ -193,8 +202,9 @@ pub struct Watch {
     has_age_rules: bool,
     /// Since when there are previous generations.
     retained_since_ms: Option<u64>,
-    /// The losses at the last repair's beginning; `None`: there was none yet.
-    repaired: Option<Losses>,
+    layout: Layout,
+    /// The losses and the layout at the last repair's beginning; `None`: there was none yet.
+    repaired: Option<(Losses, Layout)>,
     repair_retry: Retry,
     convert_retry: Retry,
     convert_ms: u64,
@@ -223,6 +233,7 @@ impl Watch {
             is_conversion_asked: false,
             has_age_rules: false,
             retained_since_ms: None,
+            layout: Layout::default(),
             repaired: None,
             repair_retry: Retry::default(),
             convert_retry: Retry::default(),
@@ -285,6 +296,11 @@ impl Watch {
         transitions
     }
 
+    /// Takes in where nodes are.
+    pub fn see_layout(&mut self, layout: Layout) {
+        self.layout = layout;
+    }
+
     /// Takes in which nodes take new shards, but for those that are given up.
     pub fn see_shares(&mut self, shares: Shares) {
         self.shares = shares;
@@ -311,9 +327,8 @@ impl Watch {
         if let Some((id, _)) = self.nodes.iter().find(|(_, watched)| is_wiped(watched)) {
             return Some(Task::Renew(*id));
         }
-        let has_changed = self.repaired.as_ref() != Some(&self.losses());
-        let is_wanted =
-            has_changed || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
+        let is_wanted = self.has_changed()
+            || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
         // The renewed node will take its shards again in a moment. Until then there may be no place to rebuild them.
         let is_awaited = self.nodes.values().any(|watched| {
             !watched.state.is_leaving() && watched.found == Found::Wiped && watched.verdict == Verdict::Suspected
@@ -349,7 +364,7 @@ impl Watch {
     pub fn interrupts(&self, task: Task, now_ms: u64) -> bool {
         match task {
             // A new repair knows all losses, and takes the most endangered segments first.
-            Task::Repair => self.repaired.as_ref() != Some(&self.losses()),
+            Task::Repair => self.has_changed(),
             // Shards that moved just now are retained for a while.
             Task::Balance if self.is_before(now_ms, |task| task == Task::Discard) => {
                 let is_due = |since_ms| now_ms >= since_ms + self.timeouts.discard_every_ms;
@@ -377,7 +392,7 @@ impl Watch {
     /// A task begins.
     pub fn begun(&mut self, task: Task) {
         match task {
-            Task::Repair => self.repaired = Some(self.losses()),
+            Task::Repair => self.repaired = Some((self.losses(), self.layout.clone())),
             Task::Balance => self.balancing = self.shares.clone(),
             Task::Renew(_) | Task::Discard | Task::Convert | Task::Scrub | Task::Collect => {}
         }
@@ -410,6 +425,11 @@ impl Watch {
                 self.collect_ms = now_ms + if self.is_seen_once { GRACE_MS.min(every_ms) } else { every_ms };
             }
         }
+    }
+
+    /// Is there something to repair that the last repair did not know when it began?
+    fn has_changed(&self) -> bool {
+        !matches!(&self.repaired, Some((losses, layout)) if *losses == self.losses() && *layout == self.layout)
     }
 
     fn losses(&self) -> Losses {

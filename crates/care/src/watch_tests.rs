@@ -50,6 +50,28 @@ fn silence_is_suspected_at_once_and_lost_only_after_patience() {
 }
 
 #[test]
+fn a_node_that_moves_and_another_rule_are_causes_of_a_repair() {
+    let mut watch = watch();
+    let layout = |unit: &str, rule: &PlacementRule| Layout {
+        units: BTreeMap::from([(id(1), unit.to_owned()), (id(2), "b".to_owned())]),
+        rule: rule.clone(),
+    };
+    let (mut now_ms, rule) = (1_000, PlacementRule::default());
+    let other = PlacementRule { unit_depth: 1, ..PlacementRule::default() };
+    assert_ne!(rule, other);
+    for seen in [layout("a", &rule), layout("b", &rule), layout("b", &other)] {
+        watch.see_layout(seen.clone());
+        assert_eq!(watch.next(now_ms), Some(Task::Repair));
+        watch.begun(Task::Repair);
+        watch.see_layout(seen);
+        assert!(!watch.interrupts(Task::Repair, now_ms));
+        watch.ended(Task::Repair, true, now_ms);
+        assert_eq!(watch.next(now_ms), None);
+        now_ms += 1_000;
+    }
+}
+
+#[test]
 fn finding_09_a_node_that_refuses_is_never_given_up() {
     let mut watch = watch();
     let refusing = [Found::Refusing, Found::Answering, Found::Answering];

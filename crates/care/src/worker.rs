@@ -14,8 +14,8 @@ use crate::convert;
 use crate::job::{Job, Progress};
 use crate::record::{CareRecord, ConvertRecord, HistoryEntry, JobRecord, Requests, SCRUB};
 use crate::repair;
-use crate::roster::{Reach, Roster, Rounds};
-use crate::watch::{Found, Seen, Shares, Task, Timeouts, Transition, Verdict, Watch};
+use crate::roster::{NodeFacts, Reach, Roster, Rounds};
+use crate::watch::{Found, Layout, Seen, Shares, Task, Timeouts, Transition, Verdict, Watch};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -126,6 +126,7 @@ impl Worker {
             let nodes = &sights(&look.roster)[..];
             let seen = Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained };
             let transitions = watch.see(seen, at_ms());
+            watch.see_layout(layout(&look.roster));
             watch.see_shares(shares(&look.roster, &watch.given_up()));
             transitions.iter().for_each(|transition| tell(*transition, &look.roster, &self.options.timeouts));
             has_changed |= !transitions.is_empty() || look.requests != requests;
@@ -295,6 +296,11 @@ fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
         Reach::Wiped(_) => Found::Wiped,
     };
     roster.nodes.iter().map(|(id, facts)| (*id, facts.record.state, found(&facts.reach))).collect()
+}
+
+fn layout(roster: &Roster) -> Layout {
+    let unit = |facts: &NodeFacts| roster.rule.unit(&facts.record.domain).to_owned();
+    Layout { units: roster.nodes.iter().map(|(id, facts)| (*id, unit(facts))).collect(), rule: roster.rule.clone() }
 }
 
 fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {

@@ -12,7 +12,11 @@ thread_local! {
 /// A process of `weft-sim chaos`, or of `weft-sim replay`, gets its bug from the variable `WEFT_PLANTED`, if it is built with the feature.
 fn of_environment() -> Option<Planted> {
     let name = if cfg!(feature = "planted") { std::env::var("WEFT_PLANTED").ok()? } else { return None };
-    Planted::OF_VOLUME.into_iter().chain(Planted::OF_ENGINE).find(|bug| format!("{bug:?}") == name)
+    Planted::OF_VOLUME
+        .into_iter()
+        .chain(Planted::OF_ENGINE)
+        .chain(Planted::OF_OBJECTS)
+        .find(|bug| format!("{bug:?}") == name)
 }
 
 /// A bug.
@@ -97,6 +101,19 @@ pub enum Planted {
     TransactionNotSynced,
     /// The intent log is emptied before SQLite's log is synced.
     LogCutEarly,
+
+    /// A version of an object is as late as its client's clock says, whatever was there before.
+    VersionByClock,
+    /// A put is answered when one member has its record.
+    PutToldEarly,
+    /// What is left of an upload is removed, and nothing is kept that refuses the rest of it.
+    GiveUpForgotten,
+    /// The record of a removal goes after a while, like that of an older version.
+    RemovalForgotten,
+    /// An older version goes before the newer one has enough shards.
+    OlderGoneEarly,
+    /// Of two copies of a shard each member takes the other's for the one that stays, and does not read it.
+    CopiesOfEachOther,
 }
 
 impl Planted {
@@ -144,6 +161,15 @@ impl Planted {
         Self::WitnessAhead,
         Self::TransactionNotSynced,
         Self::LogCutEarly,
+    ];
+    /// Those that histories of a store of objects show.
+    pub const OF_OBJECTS: [Planted; 6] = [
+        Self::VersionByClock,
+        Self::PutToldEarly,
+        Self::GiveUpForgotten,
+        Self::RemovalForgotten,
+        Self::OlderGoneEarly,
+        Self::CopiesOfEachOther,
     ];
 }
 

@@ -17,6 +17,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_cluster::gossip::Liveness;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::{Env, Runtime};
 use weft_format::records::{
     ObjectId, ObjectRecord, ObjectState, PlacementRule, ShardLocation, Stamp, data_segment, name_hash, record_key,
@@ -262,6 +263,9 @@ impl Keeper {
             let near = closest(store.view(), hash, usize::from(record.width));
             let position = near.all().position(|node| node == self.own()).unwrap_or(usize::MAX);
             let (mut record, mut older) = (Arc::clone(&record), self.older(hash, &record));
+            if has_planted(Planted::RemovalForgotten) && record.contents().is_none() {
+                older.push(record.stamp);
+            }
             if !is_due(self.rounds, position) && older.is_empty() {
                 self.observed.keep(|matter| match matter {
                     Matter::Missing(of, ..) => *of == hash,
@@ -292,7 +296,7 @@ impl Keeper {
                 Some(_) => self.restore(store, &record, &findings, &refused, position, round).await,
             };
             self.clear_copies(store, &record, &findings, round).await;
-            if is_whole {
+            if is_whole || has_planted(Planted::OlderGoneEarly) {
                 self.clear_older(store, hash, older, round).await;
             }
         }
@@ -485,6 +489,9 @@ impl Keeper {
         // Who hears nobody decides nothing.
         if findings.silent.len() >= findings.answers.len() {
             return false;
+        }
+        if has_planted(Planted::GiveUpForgotten) {
+            return true;
         }
         let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
         // Where the record has come meanwhile this is refused: one of the two is here, and stays.

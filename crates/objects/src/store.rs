@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_cluster::View;
 use weft_cluster::gossip::Liveness;
+use weft_env::planted::{Planted, has_planted};
 use weft_env::{Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState, PlacementRule, Stamp};
 use weft_format::{NodeId, VolumeId};
@@ -131,6 +132,12 @@ impl ObjectStore {
     fn cost(&self, node: NodeId) -> (u64, u64) {
         let load_bytes = self.members.get(&node).map_or(u64::MAX, |member| member.load_bytes);
         (load_bytes, self.order.get(&node).copied().unwrap_or(u64::MAX))
+    }
+
+    /// A version later than `newest`, whatever the clock says.
+    fn version_after(&self, newest: Option<Stamp>) -> Stamp {
+        let newest = newest.filter(|_| !has_planted(Planted::VersionByClock));
+        Stamp::after(newest, self.env.clock.unix_ms(), self.env.rng.next_u64())
     }
 
     /// Where a member is, for people.

@@ -139,6 +139,9 @@ enum Arguments {
         /// Bugs of the SQLite engine, in its histories
         #[arg(long, conflicts_with = "brief")]
         engine: bool,
+        /// Bugs of the store of objects, in its histories
+        #[arg(long, conflicts_with_all = ["brief", "engine"])]
+        objects: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
     Chaos {
@@ -169,6 +172,9 @@ enum Arguments {
         /// Histories of the SQLite engine
         #[arg(long)]
         engine: bool,
+        /// Histories of a store of objects
+        #[arg(long)]
+        objects: bool,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -289,19 +295,23 @@ fn main() -> Result<()> {
             );
             whole(seed, &outcome.complaints)
         }
-        Arguments::Canaries { seeds_max, brief, engine } => {
-            let (bugs, batch, option) = match (engine, brief) {
-                (true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
-                (false, true) => (&Planted::OF_VOLUME[..], CANARY_BATCH * BRIEF_FACTOR, Some("--brief")),
-                (false, false) => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
+        Arguments::Canaries { seeds_max, brief, engine, objects } => {
+            let (bugs, batch, option) = match (objects, engine, brief) {
+                (true, ..) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
+                (_, true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
+                (.., true) => (&Planted::OF_VOLUME[..], CANARY_BATCH * BRIEF_FACTOR, Some("--brief")),
+                _ => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
             };
             find_canaries(bugs, seeds_max, batch, option)
         }
-        Arguments::Canary { number, seeds, brief, engine } => {
+        Arguments::Canary { number, seeds, brief, engine, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
-            let complaints = |seed| match engine {
-                true => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
-                false => {
+            let complaints = |seed| match (objects, engine) {
+                (true, _) => {
+                    with_planted(Planted::OF_OBJECTS[number], || weft_sim::objects::run(seed, false)).complaints
+                }
+                (_, true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
+                _ => {
                     let length = Length::whole(brief);
                     with_planted(Planted::OF_VOLUME[number], || run(seed, &length, false)).complaints
                 }

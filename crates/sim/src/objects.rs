@@ -32,6 +32,8 @@ const MEMBERS: u128 = 7;
 const CODE: &str = "rs:2+3";
 const NAMES: [&str; 4] = ["a", "b/1", "b/2", "c"];
 const TURNS: u64 = 60;
+/// Readers at once, more than a shard may have without copies.
+const RUSH: usize = 6;
 const TURN_MS_MAX: u64 = 40_000;
 /// After a member's trouble the others restore what it had: patience, and some rounds.
 const CALM: Duration = Duration::from_secs(900);
@@ -198,8 +200,9 @@ impl World {
         {
             self.end_trouble(position);
         }
-        match self.scheduler.below(10) {
+        match self.scheduler.below(11) {
             0..6 => self.begin_operation(),
+            10 => self.begin_rush(),
             6 => self.strike_member(),
             7 => self.strike_client(),
             8 => {
@@ -216,18 +219,28 @@ impl World {
     }
 
     fn begin_operation(&mut self) {
-        let process = self.new_process();
-        let day_ms = 86_400_000;
-        if self.scheduler.chance(300) {
-            self.scheduler.set_clock(process, self.scheduler.below(2 * day_ms) as i64 - day_ms as i64);
-        }
-        let number = self.operations.lock().len();
         let name = NAMES[self.scheduler.below(NAMES.len() as u64) as usize];
         let kind = match self.scheduler.below(10) {
             0..5 => Kind::Put,
             5 => Kind::Remove,
             _ => Kind::Get,
         };
+        self.begin(kind, name);
+    }
+
+    /// Many read one object at once.
+    fn begin_rush(&mut self) {
+        let name = NAMES[self.scheduler.below(NAMES.len() as u64) as usize];
+        (0..RUSH).for_each(|_| self.begin(Kind::Get, name));
+    }
+
+    fn begin(&mut self, kind: Kind, name: &'static str) {
+        let process = self.new_process();
+        let day_ms = 86_400_000;
+        if self.scheduler.chance(300) {
+            self.scheduler.set_clock(process, self.scheduler.below(2 * day_ms) as i64 - day_ms as i64);
+        }
+        let number = self.operations.lock().len();
         let begun = self.scheduler.now();
         self.operations.lock().push(Operation { name, kind, begun, ended: None, was: None });
         self.clients.insert(number, process);

@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use weft_format::NodeIdentity;
 use weft_format::ShardKey;
 use weft_format::records::ObjectId;
-use weft_format::shard::{ShardBuilder, ShardHeader};
+use weft_format::shard::{ShardBuilder, ShardHeader, verify_object};
 
 /// Daemons that hold objects.
 struct Store {
@@ -193,6 +193,31 @@ fn a_daemon_that_lies_is_named_and_its_bytes_are_not_used() {
     assert!(NodeIdentity::decode(&identity).is_ok());
     let is_data = store.shard_files(2).iter().any(|(key, _)| key.index.as_usize() < 4);
     assert_eq!(stderr.contains(&store.daemons[2].url), is_data, "{stderr}");
+}
+
+#[test]
+fn a_shard_that_rots_on_a_disk_is_made_again_by_its_daemon() {
+    let store = Store::of(6);
+    let contents = data(300_000);
+    store.write("file", &contents);
+    store.object(&["put", "file", "a", "--code", "rs:4+2"]).ok();
+    let [(key, path)] = &store.shard_files(2)[..] else { panic!("a shard of each") };
+    let mut bytes = fs::read(path).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(path, bytes).expect("written");
+    let header = |path: &PathBuf| ShardHeader::decode(&fs::read(path).expect("read")).expect("a shard");
+    until("it is replaced", || {
+        let shards = store.shard_files(2);
+        shards.len() == 1 && shards[0].0 != *key
+    });
+    let shards = store.shard_files(2);
+    let identity = header(&shards[0].1).identity;
+    assert_eq!((identity.key, identity.key.index), (shards[0].0, key.index));
+    assert!(verify_object(&identity, &fs::read(&shards[0].1).expect("read")).is_ok());
+    let output = store.sandbox.command(store.arguments(&["get", "a", "got"])).output().expect("run");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(store.read("got") == contents);
 }
 
 #[test]

@@ -30,10 +30,14 @@ fn check(sandbox: &Sandbox, numbers: std::ops::Range<usize>) {
 
 /// The metadata with all that belongs to it, and two nodes.
 fn lose(sandbox: &Sandbox) {
-    for suffix in ["", "-wal", "-shm", "-intents", "-owner", "-reserve", "-addresses"] {
+    lose_metadata(sandbox);
+    ["node2", "node5"].iter().for_each(|node| sandbox.wipe(node));
+}
+
+fn lose_metadata(sandbox: &Sandbox) {
+    for suffix in ["", "-wal", "-shm", "-intents", "-owner", "-reserve", "-addresses", "-replica"] {
         let _ = fs::remove_file(sandbox.path(&format!("meta.db{suffix}")));
     }
-    ["node2", "node5"].iter().for_each(|node| sandbox.wipe(node));
 }
 
 /// Files of the replica on the nodes that are left.
@@ -236,6 +240,50 @@ fn the_machine_is_lost_again_and_again() {
     }
     behind_ms.sort_unstable();
     println!("{rounds} rounds; ms from the first synced file that was lost to the kill: {behind_ms:?}");
+}
+
+/// A recovery that is killed at any moment leaves nothing, or metadata that works, and can be begun again; nothing is lost by it.
+#[test]
+fn a_recovery_may_be_killed_at_any_moment() {
+    let rounds: u32 = std::env::var("WEFT_RECOVER_ROUNDS").map_or(4, |text| text.parse().expect("a number"));
+    let seed: u64 = std::env::var("WEFT_SEED").map_or(23, |text| text.parse().expect("a number"));
+    println!("seed {seed}");
+    let mut rng = StdRng::seed_from_u64(seed);
+    let sandbox = Sandbox::mounted("rs:4+2");
+    (0..8).for_each(|number| write(&sandbox, number));
+    sandbox.umount();
+    lose(&sandbox);
+    // How long it takes when nobody kills it.
+    let began = Instant::now();
+    recover(&sandbox);
+    let took = began.elapsed();
+    let left = fs::read_dir(sandbox.path(".")).expect("listed").flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("-new-")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let mut kept = 0;
+    for _ in 0..rounds {
+        lose_metadata(&sandbox);
+        let kill_after = took * rng.random_range(0..100) / 100;
+        let mut child =
+            sandbox.command(["recover"].iter().chain(&LEFT).chain(&["meta.db"])).spawn().expect("weft runs");
+        std::thread::sleep(kill_after);
+        child.kill().expect("killed");
+        child.wait().expect("it has ended");
+        if Path::new(&sandbox.path("meta.db")).exists() {
+            kept += 1;
+            sandbox.mount();
+            check(&sandbox, 0..8);
+            sandbox.umount();
+            sandbox.weft(["fsck", "meta.db"]).ok();
+        }
+    }
+    println!("{rounds} rounds, {kept} of which left metadata");
+    lose_metadata(&sandbox);
+    recover(&sandbox);
+    sandbox.mount();
+    check(&sandbox, 0..8);
+    sandbox.umount();
+    sandbox.weft(["fsck", "meta.db"]).ok();
 }
 
 #[test]

@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{
     Alternate, Contents, OBJECT_SEGMENTS_MAX, ObjectRecord, ObjectSegment, ObjectState, Stamp, check_object_name,
     data_segment, name_hash, record_key,
@@ -73,7 +74,7 @@ impl ObjectStore {
             return Err(ObjectError::TooFewMembers { name, code, needed, there });
         }
         let newest = found.first().map(|version| version.stamp);
-        let stamp = Stamp::after(newest, self.env.clock.unix_ms(), self.env.rng.next_u64());
+        let stamp = self.version_after(newest);
         let written = Writing { store: self, name, hash, stamp, code: &code, places: &places }.run(source).await?;
         let record = ObjectRecord {
             name: name.clone(),
@@ -101,7 +102,8 @@ impl ObjectStore {
         // A member that took the record keeps its shards: of each segment enough must be at such members.
         let protected = |nodes: &Vec<NodeId>| nodes.iter().filter(|node| accepted.contains(node)).count();
         let least = written.held.iter().map(protected).min().unwrap_or(accepted.len());
-        if least < code.enough {
+        let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
+        if least < code.enough && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
             return Err(ObjectError::NotCommitted { name, version, accepted: least, needed: code.enough, why });
         }

@@ -15,7 +15,7 @@ impl ObjectStore {
     pub async fn remove(&self, name: &str) -> Result<Stamp, ObjectError> {
         let (newest, _, findings) = self.newest(name).await?;
         let hash = name_hash(name);
-        let stamp = Stamp::after(Some(newest.stamp), self.env.clock.unix_ms(), self.env.rng.next_u64());
+        let stamp = self.version_after(Some(newest.stamp));
         let record = ObjectRecord { name: name.to_owned(), stamp, width: newest.width, state: ObjectState::Removed };
         let width = usize::from(newest.width);
         // Those that a reader asks first, but for members that are away and not yet known to be.

@@ -74,10 +74,12 @@ pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenErro
     }
     let draft = beside(&path, &format!("-new-{}", std::process::id()));
     let made = make(&draft).and_then(|()| publish(&draft, &path));
-    if made.is_err()
-        && let Err(error) = std::fs::remove_file(&draft)
-    {
-        tracing::debug!(draft = %draft.display(), %error, "nothing to remove");
+    // SQLite keeps the log and its index, empty, for a store that is written to again.
+    let left = [beside(&draft, "-wal"), beside(&draft, "-shm")];
+    for left in left.into_iter().chain(made.is_err().then_some(draft)) {
+        if let Err(error) = std::fs::remove_file(&left) {
+            tracing::debug!(left = %left.display(), %error, "nothing to remove");
+        }
     }
     made
 }
@@ -100,6 +102,10 @@ fn make(draft: &Path) -> Result<(), Fault> {
 
 fn publish(draft: &Path, path: &Path) -> Result<(), OpenError> {
     let io = |source: io::Error| OpenError::Engine(failed(path, source));
+    // What is in a log does not come along.
+    if beside(draft, "-wal").metadata().is_ok_and(|log| log.len() > 0) {
+        return Err(io(io::Error::other("its log was not taken over into the file")));
+    }
     // It holds everybody's names, and the keys of nodes. The log beside it gets the same permissions.
     std::fs::set_permissions(draft, Permissions::from_mode(0o600)).map_err(io)?;
     std::fs::File::open(draft).and_then(|file| file.sync_all()).map_err(io)?;
