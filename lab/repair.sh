@@ -2,7 +2,8 @@
 # What the repair of a lost node costs, code by code, on folders in memory, on daemons over loopback, and on daemons with keys, which
 # ask each other: seconds, and bytes a lost byte beside the theory: lab/repair.sh [CODE...]
 #
-# MIB: about so much is lost (256). Each code gets a volume of as many nodes as it has shards; the last node is lost and replaced.
+# MIB: about so much is lost with each node (256). Each code gets a volume of as many nodes as it has shards; the last node is lost and replaced,
+# or the last two together (LOST=2).
 # Nodes that combine send less than they read; what was sent is compared.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ weft="${WEFT:-}"
 [ -n "$weft" ] || { cargo build --release --locked; weft="$(realpath "${CARGO_TARGET_DIR:-target}/release/weft")"; }
 codes=("$@")
 [ "$#" -gt 0 ] || codes=(rs:4+2 rs:8+4 raid5:5 replica:3 embr:n=6,k=5 embr:n=6,k=4 msbasic:4 basic:4+4,d=6 lrc:8+2+2 clay:4+2 clay:8+4 msr:4+4,d=7 mbr:4+4,d=5)
-mib="${MIB:-256}"
+mib="${MIB:-256}" lost_nodes="${LOST:-1}"
 folder="$(mktemp -d /dev/shm/weft-repair.XXXXXX)"
 processes=()
 finish() {
@@ -47,6 +48,11 @@ for code in "${codes[@]}"; do
     stored="$(number stored_bytes_per_byte <<<"$figures")"
     plain="$(section repair <<<"$figures" | number received_bytes_per_byte)"
     combined="$(section repair_if_nodes_compute <<<"$figures" | number received_bytes_per_byte)"
+    if [ "$lost_nodes" = 2 ]; then
+        # Of two together, per byte of both.
+        of_both() { section "$1" <<<"$figures" | number received_bytes_per_byte | awk '{ printf "%.3f", $1 / 2 }'; }
+        plain="$(of_both if_nodes_send)" combined="$(of_both if_nodes_compute)"
+    fi
     seconds="" read=""
     for kind in ${ONLY:-folders daemons keyed}; do
         meta="$folder/$kind.db"
@@ -57,14 +63,20 @@ for code in "${codes[@]}"; do
         done
         head -c "$(awk "BEGIN { printf \"%d\", $mib * 1048576 * $nodes / $stored }")" /dev/urandom >"$folder/file"
         "$weft" put "$meta" "$folder/file" /file
-        # The last node goes, and what is in its place is empty.
-        if [ "$kind" != folders ]; then
-            kill -9 "${processes[-1]}"
-            wait "${processes[-1]}" 2>/dev/null || true
-        fi
-        rm -rf "$folder/$kind.$nodes"
-        place "$kind.new"
-        "$weft" node replace "$meta" "$nodes" "${place[@]}" >/dev/null
+        # The last nodes go, and what is in their places is empty.
+        gone="$(seq "$nodes" -1 $((nodes - lost_nodes + 1)))"
+        for node in $gone; do
+            if [ "$kind" != folders ]; then
+                kill -9 "${processes[-1]}"
+                wait "${processes[-1]}" 2>/dev/null || true
+                unset 'processes[-1]'
+            fi
+            rm -rf "$folder/$kind.$node"
+        done
+        for node in $gone; do
+            place "$kind.new$node"
+            "$weft" node replace "$meta" "$node" "${place[@]}" >/dev/null
+        done
         began="$(date +%s.%N)"
         report="$("$weft" repair --json "$meta")"
         seconds+="$(awk "BEGIN { printf \"%.2f \", $(date +%s.%N) - $began }")"

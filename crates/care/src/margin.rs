@@ -37,8 +37,8 @@ struct Known {
     margins: HashMap<Vec<bool>, Option<usize>>,
     /// Losses of whole groups, by the groups of the shards that are there.
     of_groups: HashMap<Vec<Option<usize>>, usize>,
-    /// Symbols of a stripe that a repair reads, by available and lost shards.
-    repairs: HashMap<(Vec<bool>, Vec<usize>), Option<u64>>,
+    /// Symbols of a stripe that a repair reads, by available and lost shards, and by whether nodes compute.
+    repairs: HashMap<(Vec<bool>, Vec<usize>, bool), Option<u64>>,
 }
 
 /// How losses are judged.
@@ -106,14 +106,21 @@ impl Margins {
         margin
     }
 
-    /// Bytes of payload that nodes send to rebuild `lost` from the shards that are there; `None` when they cannot be.
-    pub fn repair_bytes(&mut self, record: &SegmentRecord, there: &[bool], lost: &[usize]) -> Option<u64> {
+    /// Bytes of payload that nodes send to rebuild `lost`, all from one plan, from the shards that are there; `None` when they
+    /// cannot be. `combines`: nodes compute before they send.
+    pub fn repair_bytes(
+        &mut self,
+        record: &SegmentRecord,
+        there: &[bool],
+        lost: &[usize],
+        combines: bool,
+    ) -> Option<u64> {
         let known = self.known(&record.code)?;
-        let pattern = (there.to_vec(), lost.to_vec());
+        let pattern = (there.to_vec(), lost.to_vec(), combines);
         let symbols = match known.repairs.get(&pattern) {
             Some(symbols) => *symbols,
             None => {
-                let plan = known.code.plan(&Wanted::Shards(lost.to_vec()), &offers(there)).ok();
+                let plan = known.code.plan(&Wanted::Shards(lost.to_vec()), &offers(there, combines)).ok();
                 let symbols = plan.map(|plan| plan.reads.len() as u64);
                 known.repairs.insert(pattern, symbols);
                 symbols
@@ -133,7 +140,9 @@ impl Margins {
         // Segments of a code that this program does not know cannot be read.
         let Some(known) = self.known(&record.code) else { return natives.collect() };
         // All at once: the error names the unrecoverable ones.
-        match known.code.plan(&Wanted::Natives(natives.clone().map(|native| native as usize).collect()), &offers(there))
+        match known
+            .code
+            .plan(&Wanted::Natives(natives.clone().map(|native| native as usize).collect()), &offers(there, false))
         {
             Ok(_) => Vec::new(),
             Err(PlanError::Unrecoverable { lost: Wanted::Natives(lost), .. }) => {
@@ -178,8 +187,8 @@ fn largest_within(sizes: &[usize], mut shards: usize) -> usize {
     sizes.iter().take_while(fits).count()
 }
 
-fn offers(there: &[bool]) -> Offers {
-    let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
+fn offers(there: &[bool], combines: bool) -> Offers {
+    let offer = Offer { combines, request_price: 0, symbol_price: 1 };
     Offers(there.iter().map(|there| there.then_some(offer)).collect())
 }
 
@@ -215,7 +224,7 @@ impl Known {
             Judge::Checks(checks) => checks.margin(shape.alpha, shape.tolerance, there),
             Judge::Plan => promised.or_else(|| {
                 let all = Wanted::Natives((0..shape.native_count).collect());
-                self.code.plan(&all, &offers(there)).ok().map(|_| 0)
+                self.code.plan(&all, &offers(there, false)).ok().map(|_| 0)
             }),
         }
     }

@@ -66,7 +66,7 @@ fn lost_natives_are_those_without_a_plan() {
         let Shape { n, native_count, .. } = *code.shape();
         let record = record(spec, native_count as u32);
         for there in every_pattern(n).step_by(7) {
-            let alone = |native: &usize| code.plan(&Wanted::Natives(vec![*native]), &offers(&there)).is_err();
+            let alone = |native: &usize| code.plan(&Wanted::Natives(vec![*native]), &offers(&there, false)).is_err();
             let is_whole = Margins::default().margin(&record, &there).is_some();
             let right: Vec<u32> =
                 (0..native_count).filter(|native| !is_whole && alone(native)).map(|native| native as u32).collect();
@@ -158,8 +158,11 @@ fn real_codes() {
 fn a_repair_reads_what_the_plan_says() {
     let record = record("rs:4+2", 4);
     let there = [true, false, true, true, true, true];
-    assert_eq!(Margins::default().repair_bytes(&record, &there, &[1]), Some(4 * record.geometry.payload_bytes()));
-    assert_eq!(Margins::default().repair_bytes(&record, &[false; 6], &[1]), None);
+    assert_eq!(
+        Margins::default().repair_bytes(&record, &there, &[1], false),
+        Some(4 * record.geometry.payload_bytes())
+    );
+    assert_eq!(Margins::default().repair_bytes(&record, &[false; 6], &[1], false), None);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::DamageRecord;
 use weft_format::{NodeId, SegmentId};
-use weft_transfer::Transfer;
+use weft_transfer::{Fleet, Transfer};
 
 /// Counts and mends at most this often: losses during a repair are found by the next count, but a node that loses shards
 /// as fast as they are rebuilt must not keep the repair from telling so.
@@ -106,7 +106,7 @@ pub async fn estimate(
 ) -> Result<Estimate, CatalogueError> {
     let mut roster = Roster::probe(catalogue, transfer).await?;
     roster.presume_lost(&options.presumed_lost);
-    Ok(survey(catalogue, &roster)?.2)
+    Ok(survey(catalogue, &roster, transfer.fleet())?.2)
 }
 
 /// Repairs all there is to repair.
@@ -127,7 +127,7 @@ pub async fn repair(
     roster.take_back(&*catalogue)?;
     roster.presume_lost(&options.presumed_lost);
     let roster = Arc::new(roster);
-    let (mut work, living_count, estimate) = survey(&*catalogue, &roster)?;
+    let (mut work, living_count, estimate) = survey(&*catalogue, &roster, transfer.fleet())?;
     let record = JobRecord::resume(&*catalogue, REPAIR, now_ms)?;
     let started_ms = record.started_ms;
     let mut bytes_total = estimate.bytes_to_write;
@@ -172,7 +172,9 @@ pub async fn repair(
 }
 
 /// What is to be mended, and how many segments files refer to.
-fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Estimate), CatalogueError> {
+fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(Work, u64, Estimate), CatalogueError> {
+    let computes = |id: &NodeId| fleet.get(*id).is_some_and(|node| node.capability().combines);
+    let computing: BTreeSet<NodeId> = roster.nodes.keys().copied().filter(computes).collect();
     let (mut work, mut living_count, mut margins) = (Work::default(), 0, Margins::default());
     let mut estimate = Estimate { out_of_reach: roster.out_of_reach(), ..Estimate::default() };
     let marked = marked(catalogue)?;
@@ -206,7 +208,11 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Work, u64, Esti
         estimate.misplaced_shard_count += misplaced.len() as u64;
         estimate.bytes_to_write += shard_bytes * (lost.len() + misplaced.len()) as u64;
         if !lost.is_empty() {
-            estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost).unwrap_or(0);
+            // Combinations are asked for only where all that is rebuilt has a digest to compare with.
+            let helps = |shard: usize| record.shards[shard].as_ref().is_some_and(|at| computing.contains(&at.node));
+            let can_combine = lost.iter().all(|shard| record.shards[*shard].is_some())
+                && (0..there.len()).all(|shard| !there[shard] || helps(shard));
+            estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost, can_combine).unwrap_or(0);
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;

@@ -8,7 +8,7 @@
 //! let code = weft_codes::parse("lrc:6+2+2")?;
 //! let four = analysis::survival(&Erasures::new(&*code)?, 4, analysis::EFFORT, 1);
 //! assert_eq!((four.decodable, four.tried, four.is_exact()), (180, 210, true));
-//! assert_eq!(analysis::repair(&*code, 0, false)?.symbols_received, 3);
+//! assert_eq!(analysis::repair(&*code, &[0], false)?.symbols_received, 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -16,7 +16,6 @@ use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Shape, W
 use crate::linear::Erasures;
 use crate::program::{Op, Program};
 use crate::random::Random;
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The usual effort of [`survival`], in element operations: about one second of one core.
@@ -121,11 +120,9 @@ pub fn is_systematic(shape: &Shape) -> bool {
     (0..shape.native_count).all(|native| shape.contents.contains(&Content::Native(native)))
 }
 
-/// The cost of repairing one shard when all others can be read.
+/// The cost of repairing lost shards together when all others can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repair {
-    /// The shard repaired.
-    pub shard: usize,
     /// Symbols that the repairer receives.
     pub symbols_received: usize,
     /// Symbols that helpers read from their storage; more than are received if they combine.
@@ -138,16 +135,41 @@ pub struct Repair {
     pub size: Size,
 }
 
-/// The repair of a shard that receives the fewest symbols and, among these, makes the fewest requests, as far as the
-/// code's planner finds it.
+/// The repair of these shards, all at one place, that receives the fewest symbols and, among these, makes the fewest
+/// requests, as far as the code's planner finds it.
 ///
 /// # Errors
-/// The shard cannot be repaired from all others, or does not exist.
-pub fn repair(code: &dyn Code, shard: usize, helpers_combine: bool) -> Result<Repair, PlanError> {
+/// The shards cannot be repaired from all others, or do not exist.
+pub fn repair(code: &dyn Code, lost: &[usize], helpers_combine: bool) -> Result<Repair, PlanError> {
     // One symbol costs more than requests to all shards.
     let symbol_price = code.shape().n as Price + 1;
     let offer = Offer { combines: helpers_combine, request_price: 1, symbol_price };
-    repair_at(code, shard, offer).map(|plan| described(shard, &plan))
+    repair_at(code, lost, offer).map(|plan| described(&plan))
+}
+
+/// The fewest symbols that the repair of `lost_count` shards together, at one place, from all others receives: the
+/// cut-set bound, in whole symbols. `None` for codes for which it is not known: those that lose data with some `n - k`
+/// shards, and those that are neither MDS nor store `k (2 alpha - k + 1) / 2` native symbols, as minimum-bandwidth codes
+/// do.
+///
+/// Whoever has the lost shards and `k - h` others has everything, `h` being the number of lost ones. So any `n - k`
+/// helpers, which are the rest, send what `k - h` shards do not have. In an MDS code these have `alpha` symbols each and
+/// the bound is `h d alpha / (d - k + h)`, `d = n - h` helpers (Zorgui, Wang: Centralized multi-node repair regenerating
+/// codes, 2019; Ye, Barg: Explicit constructions of high-rate MDS array codes with optimal repair bandwidth, 2017). In a
+/// minimum-bandwidth code the `j`-th shard adds one symbol fewer than the one before.
+#[must_use]
+pub fn least_received(shape: &Shape, lost_count: usize) -> Option<usize> {
+    let Shape { n, k, alpha, native_count, tolerance, .. } = *shape;
+    let is_mds = native_count == k * alpha;
+    let is_least_bandwidth = alpha + 1 >= k && 2 * native_count == k * (2 * alpha + 1 - k);
+    if tolerance + k != n || tolerance < lost_count || lost_count == 0 || !(is_mds || is_least_bandwidth) {
+        return None;
+    }
+    let others = k.saturating_sub(lost_count);
+    let known = if is_mds { others * alpha } else { others * (2 * alpha + 1 - others) / 2 };
+    let missing = native_count - known;
+    // The others send no less than the most that one of the `n - k` sends.
+    Some(missing + others * missing.div_ceil(n - k))
 }
 
 /// The fewest shards that a repair of this shard asks, as far as the code's planner finds them.
@@ -158,15 +180,15 @@ pub fn locality(code: &dyn Code, shard: usize) -> Result<usize, PlanError> {
     // One request costs more than all symbols.
     let request_price = code.shape().contents.len() as Price + 1;
     let offer = Offer { combines: false, request_price, symbol_price: 1 };
-    repair_at(code, shard, offer).map(|plan| described(shard, &plan).requests)
+    repair_at(code, &[shard], offer).map(|plan| described(&plan).requests)
 }
 
-fn repair_at(code: &dyn Code, shard: usize, offer: Offer) -> Result<Plan, PlanError> {
-    let have = Offers((0..code.shape().n).map(|other| (other != shard).then_some(offer)).collect());
-    code.plan(&Wanted::Shards(vec![shard]), &have)
+fn repair_at(code: &dyn Code, lost: &[usize], offer: Offer) -> Result<Plan, PlanError> {
+    let have = Offers((0..code.shape().n).map(|shard| (!lost.contains(&shard)).then_some(offer)).collect());
+    code.plan(&Wanted::Shards(lost.to_vec()), &have)
 }
 
-fn described(shard: usize, plan: &Plan) -> Repair {
+fn described(plan: &Plan) -> Repair {
     let mut symbols: Vec<(usize, usize)> =
         plan.reads.iter().flat_map(|read| read.terms.iter().map(|&(sub, _)| (read.shard, sub))).collect();
     let mut helpers: Vec<usize> = plan.reads.iter().map(|read| read.shard).collect();
@@ -179,7 +201,6 @@ fn described(shard: usize, plan: &Plan) -> Repair {
     symbols.sort_unstable();
     symbols.dedup();
     Repair {
-        shard,
         symbols_received: plan.reads.len(),
         symbols_read: symbols.len(),
         requests: helpers.len(),

@@ -46,14 +46,14 @@ fn a_sample_that_takes_too_long_is_not_affordable() {
 
 #[test]
 fn repairs_are_counted() {
-    let of = |spec: &str, shard| repair(&*parsed(spec), shard, false).expect(spec);
+    let of = |spec: &str, shard| repair(&*parsed(spec), &[shard], false).expect(spec);
     assert_eq!((of("rs:4+2", 0).symbols_received, of("rs:4+2", 0).requests), (4, 4));
     assert_eq!((of("lrc:6+2+2", 0).requests, of("lrc:6+2+2", 9).requests), (3, 6));
     assert_eq!((of("replica:3", 2).requests, of("replica:3", 2).computing_helpers), (1, 0));
     assert_eq!(of("raid5:5", 4).size, Size { ops: 1, additions: 3, multiplications: 0, temporaries: 0 });
     assert_eq!(locality(&*parsed("lrc-uniform:24+2+2"), 27), Ok(13));
-    assert!(repair(&*parsed("replica:1"), 0, true).is_err());
-    assert!(repair(&*parsed("replica:2"), 2, true).is_err());
+    assert!(repair(&*parsed("replica:1"), &[0], true).is_err());
+    assert!(repair(&*parsed("replica:2"), &[2], true).is_err());
 }
 
 #[test]
@@ -89,4 +89,20 @@ fn draws_are_distinct_and_reach_everything() {
     }
     // 400 each, standard deviation 15.
     assert!(seen.iter().all(|count| (325..475).contains(count)), "{seen:?}");
+}
+
+/// By the printed formulas: a single loss (Dimakis et al.) and several.
+#[test]
+fn the_cut_set_bound() {
+    let of = |spec: &str, lost_count| least_received(parsed(spec).shape(), lost_count);
+    // d alpha / (d - k + 1) and h d alpha / (d - k + h), d = n - h
+    assert_eq!(of("rs:10+4", 1), Some(10));
+    assert_eq!([1, 2, 3, 4].map(|h| of("clay:10+4", h)), [13 * 64, 24 * 64, 33 * 64, 40 * 64].map(Some));
+    assert_eq!([1, 2, 3].map(|h| of("msr:4+4,d=7", h)), [7, 12, 15].map(Some));
+    // A lost shard of a minimum-bandwidth code is worth what it receives; two take 2 (n - 2) + k - 1.
+    assert_eq!([of("embr:n=6,k=4", 1), of("embr:n=6,k=4", 2)], [Some(5), Some(8 + 3)]);
+    assert_eq!([of("mbr:4+4,d=7", 1), of("mbr:4+4,d=7", 2)], [Some(7), Some(12 + 3)]);
+    // As many lost as are needed: all.
+    assert_eq!(of("embr:n=6,k=3", 3), Some(12));
+    assert_eq!([of("lrc:6+2+2", 1), of("mojette:4+2", 1), of("rs:4+2", 3), of("rs:4+2", 0)], [None; 4]);
 }

@@ -17,6 +17,10 @@
 //! 6. If nodes combine, take every set of at most eight of them, and reduce what each sends, dearest first, to what the
 //!    others leave open.
 //!
+//! Families that know what helpers should send for a lost shard name these reads instead (`completed`). The engine takes
+//! those that bring something new, expresses the wanted rows, and lets nodes add what is still missing. So it need not be
+//! known for how many lost shards they suffice.
+//!
 //! Generator matrices of zeros and ones, as XOR codes have, are eliminated in words of 64 bits.
 //!
 //! For MDS codes with `alpha` = 1 the result is optimal: fewer than k symbols determine nothing but themselves, so
@@ -32,7 +36,7 @@ mod planner;
 mod search;
 pub(crate) mod span;
 
-use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Price, Shape, Wanted};
+use crate::code::{Code, Content, Group, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::matrix::Matrix;
 use crate::program::Program;
 use crate::row::{Bits, Bytes, Row};
@@ -43,7 +47,7 @@ use alloc::vec::Vec;
 pub use erasures::Erasures;
 pub(crate) use generator::LazyGenerator;
 pub use generator::generator;
-use planner::{Planner, tries_all};
+use planner::{Candidate, Planner, tries_all};
 
 /// A code given by its generator matrix.
 #[derive(Clone, Debug)]
@@ -113,6 +117,11 @@ impl LinearCode {
         let contents = vec![Content::Coded; encode.output_count];
         LinearCode { shape: shape(k, alpha, tolerance, Vec::new(), contents, &generator), spec, generator, encode }
     }
+
+    /// The generator matrix.
+    pub(crate) fn generator(&self) -> &Matrix {
+        &self.generator
+    }
 }
 
 impl Code for LinearCode {
@@ -164,6 +173,25 @@ pub fn plan(code: &dyn Code, generator: &Matrix, wanted: &Wanted, have: &Offers)
     } else {
         planned::<Bytes>(code, generator, wanted, have)
     }
+}
+
+/// The plan that takes these reads as far as each brings something new, and completes them from the cheapest nodes where
+/// they do not suffice. What a node that does not combine should send is read symbol by symbol. `None` if there is no such
+/// plan, or if completing takes too long. The offers fit the shape.
+pub(crate) fn completed(
+    code: &dyn Code,
+    generator: &Matrix,
+    wanted: &Wanted,
+    have: &Offers,
+    named: &[Read],
+) -> Option<Plan> {
+    let is_binary = generator.is_binary() && named.iter().flat_map(|read| &read.terms).all(|&(_, factor)| factor <= 1);
+    let candidate = if is_binary {
+        Planner::<Bits>::new(code.shape(), generator, wanted, have).completed(named)
+    } else {
+        Planner::<Bytes>::new(code.shape(), generator, wanted, have).completed(named)
+    };
+    candidate.map(Candidate::describe)
 }
 
 fn planned<R: Row>(code: &dyn Code, generator: &Matrix, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {

@@ -17,6 +17,7 @@ mod fsyncs;
 mod gc;
 mod gossip;
 mod grow;
+mod helpers;
 mod house;
 mod kinds;
 mod lab;

@@ -22,7 +22,7 @@
 //! *Repair* of node `f`: helper `i` sends one word `X_if`, a [`crate::Read`] of several terms per strip. The `d` words
 //! are values at `z^i` of a polynomial with coefficients `S1 phi_f, S2 phi_f`, and by symmetry node `f` is a sum of
 //! these. A helper that cannot combine is read whole. Several lost shards are repaired in this way, too, if that is
-//! cheaper than reading `k` shards.
+//! cheaper than reading `k` shards: `h` of them from `h` words of each of `d - h + 1` helpers that combine.
 //!
 //! Cost: `(k + m) / k` bytes stored per byte; the repair of one shard reads `d / (d - k + 1)` shards' worth if helpers
 //! combine, otherwise `k`.
@@ -47,9 +47,11 @@ mod nodes;
 
 use super::Family;
 use super::parameters::{Problem, data_and_parity, named_count, require};
+use super::product_matrix::{self, Regenerating};
 use super::ring::Builder;
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
+use crate::matrix::Matrix;
 use crate::passes;
 use crate::program::Program;
 use alloc::borrow::ToOwned;
@@ -133,18 +135,28 @@ impl Code for Basic {
         let ways =
             self.rebuilt_sets(&symbols, have).into_iter().flat_map(|rebuilt| self.ways(&symbols, &rebuilt, have));
         let planned = ways.min_by_key(|way| way.price).map(|way| self.describe(&symbols, &way, have));
+        let together = self.together(&symbols, wanted, have);
         // For parts of lost shards, some strips of the others and some steps may not be needed.
         let lost_count = symbols.iter().filter(|symbol| have.0[symbol.0].is_none()).count();
-        match planned {
-            Some(planned) if lost_count.is_multiple_of(cell) && !linear::may_be_cheaper(self.shape(), have) => {
-                Ok(planned)
-            }
-            planned => {
-                let generic = self.linear.plan(wanted, have)?;
-                let cost = |plan: &Plan| (plan.price, plan.program.xor_count());
-                Ok(planned.into_iter().fold(generic, |a, b| if cost(&b) <= cost(&a) { b } else { a }))
-            }
-        }
+        let is_whole = lost_count.is_multiple_of(cell) && !linear::may_be_cheaper(self.shape(), have);
+        let generic = if planned.is_some() && is_whole { None } else { Some(self.linear.plan(wanted, have)?) };
+        let cost = |plan: &Plan| (plan.price, plan.program.xor_count());
+        let plans = planned.into_iter().chain(together).chain(generic);
+        Ok(plans.min_by_key(cost).expect("the generic engine plans where there is no other plan"))
+    }
+}
+
+impl Regenerating for Basic {
+    fn helper_count(&self) -> usize {
+        self.helper_count
+    }
+
+    fn generator(&self) -> &Matrix {
+        self.linear.generator()
+    }
+
+    fn contribution(&self, _: usize, lost: usize) -> Vec<Vec<(usize, u8)>> {
+        self.nodes.help(lost)
     }
 }
 
@@ -174,6 +186,15 @@ struct Way {
 }
 
 impl Basic {
+    /// The plan for whole shards that are repaired with others that cannot be read, where helpers combine.
+    fn together(&self, symbols: &[(usize, usize)], wanted: &Wanted, have: &Offers) -> Option<Plan> {
+        let is_lost = |shard: &usize| have.0[*shard].is_none();
+        let lost_count = symbols.iter().filter(|(shard, _)| is_lost(shard)).count();
+        let are_several = (0..self.shape().n).filter(is_lost).count() > 1 && lost_count >= self.nodes.cell_symbols();
+        let combine = have.0.iter().flatten().any(|offer| offer.combines);
+        (are_several && combine).then(|| product_matrix::regenerated(self, wanted, have)).flatten()
+    }
+
     /// Sets of shards to compute instead of reading them: the lost ones, these and the dearest wanted one, these and
     /// the two dearest, ...
     fn rebuilt_sets(&self, symbols: &[(usize, usize)], have: &Offers) -> Vec<Vec<usize>> {

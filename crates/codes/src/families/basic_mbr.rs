@@ -32,9 +32,11 @@
 
 use super::Family;
 use super::parameters::{Problem, data_and_parity, named_count, require};
+use super::product_matrix::{self, Regenerating};
 use super::ring::{Builder, Word, smallest_strip_count, value_terms};
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
+use crate::matrix::Matrix;
 use crate::program::Program;
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -118,15 +120,36 @@ impl Code for BasicMbr {
     fn plan(&self, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
         linear::check(self, wanted, have)?;
         let generic = self.linear.plan(wanted, have)?;
-        let repaired = match wanted {
-            Wanted::Shards(shards) => self.repaired(shards, have),
-            Wanted::Natives(_) => None,
+        let (repaired, together) = match wanted {
+            Wanted::Shards(shards) => (self.repaired(shards, have), self.together(wanted, have)),
+            Wanted::Natives(_) => (None, None),
         };
-        Ok(repaired.into_iter().fold(generic, |a, b| if b.price <= a.price { b } else { a }))
+        Ok(repaired.into_iter().chain(together).fold(generic, |a, b| if b.price <= a.price { b } else { a }))
+    }
+}
+
+impl Regenerating for BasicMbr {
+    fn helper_count(&self) -> usize {
+        self.helper_count
+    }
+
+    fn generator(&self) -> &Matrix {
+        self.linear.generator()
+    }
+
+    fn contribution(&self, _: usize, lost: usize) -> Vec<Vec<(usize, u8)>> {
+        value_terms(self.strip_count, self.helper_count, lost)
     }
 }
 
 impl BasicMbr {
+    /// The plan for several lost shards together, where helpers combine.
+    fn together(&self, wanted: &Wanted, have: &Offers) -> Option<Plan> {
+        let are_several = have.0.iter().filter(|offer| offer.is_none()).count() > 1;
+        let combine = have.0.iter().flatten().any(|offer| offer.combines);
+        (are_several && combine).then(|| product_matrix::regenerated(self, wanted, have)).flatten()
+    }
+
     /// The wanted shards as far as they are offered, the others from the cheapest helpers that combine; `None` if there
     /// are too few helpers.
     fn repaired(&self, shards: &[usize], have: &Offers) -> Option<Plan> {

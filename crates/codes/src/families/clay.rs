@@ -21,8 +21,9 @@
 //! `(x, y)` take its column as the unknown nodes, and only planes with `z_y = x` are needed.
 //!
 //! Cost: `n / k` stored, as for every MDS code. A repair reads `1 / q` of each of the `n - 1` others, plain symbols in
-//! runs of `q^(t-1-y)`. No helper computes anything. If more shards are lost, the plan is the cheaper of this with more
-//! planes and of reading `k` shards. With few symbols every set is tried, so no plan is cheaper at any prices; and
+//! runs of `q^(t-1-y)`. No helper computes anything. `h < q` lost shards are repaired together: from `h / q` of each other
+//! if they lie in one column, which is the least possible, and from a little more elsewhere (`joint` below); from `k` shards
+//! where that is less. With few symbols every set is tried, so no plan is cheaper at any prices; and
 //! small codes ask nodes that can to combine, where that is cheaper. Encoding multiplies 1.5 to 2 times as often as
 //! `rs` does.
 //!
@@ -39,6 +40,7 @@
 //! ```
 
 mod draft;
+mod joint;
 
 use super::parameters::{Problem, data_and_parity, require};
 use super::{Family, rs};
@@ -53,6 +55,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use draft::{Draft, Sources};
+use joint::Joint;
 
 pub(super) const FAMILY: Family = Family {
     name: "clay",
@@ -145,9 +148,22 @@ impl Clay {
     /// Node and plane of the partner; `None` for a symbol that is not coupled.
     fn partner(&self, node: usize, plane: usize) -> Option<(usize, usize)> {
         let (x, y) = (node % self.q, node / self.q);
-        let weight = self.q.pow((self.t - 1 - y) as u32);
-        let digit = plane / weight % self.q;
-        (digit != x).then(|| (y * self.q + digit, plane - digit * weight + x * weight))
+        let digit = self.digit(plane, y);
+        (digit != x).then(|| (y * self.q + digit, self.with_digit(plane, y, x)))
+    }
+
+    /// `z_y` of a plane.
+    fn digit(&self, plane: usize, y: usize) -> usize {
+        plane / self.weight(y) % self.q
+    }
+
+    /// The plane with this digit for `z_y`.
+    fn with_digit(&self, plane: usize, y: usize, digit: usize) -> usize {
+        plane - self.digit(plane, y) * self.weight(y) + digit * self.weight(y)
+    }
+
+    fn weight(&self, y: usize) -> usize {
+        self.q.pow((self.t - 1 - y) as u32)
     }
 
     /// The wanted symbols, one per output.
@@ -181,6 +197,17 @@ impl Clay {
         }
         let drafts = sources.into_iter().map(|sources| Draft::new(self, sources, wanted));
         drafts.min_by_key(|draft| have.price(&draft.reads()))
+    }
+
+    /// The plan that repairs all that cannot be read together, where at least a whole shard of it is wanted: parts of a
+    /// shard are read from fewer symbols otherwise.
+    fn joint(&self, wanted: &[Place], have: &Offers) -> Option<Plan> {
+        let lost_count = wanted.iter().filter(|(shard, _)| have.0[*shard].is_none()).count();
+        if lost_count < self.shape.alpha {
+            return None;
+        }
+        let lost = (0..self.shape.n).filter(|&shard| have.0[shard].is_none());
+        Some(Joint::new(self, lost.map(|shard| self.node(shard)).collect())?.plan(wanted, have))
     }
 
     /// A lower bound on the price: `symbol_count` symbols at the lowest price.
@@ -251,13 +278,14 @@ impl Code for Clay {
                 _ => break,
             }
         }
-        let engine = || linear::plan(self, self.generator.of(self), wanted, have);
-        if price > least_price
-            && let Some(cheaper) = linear::cheaper_than(price, &self.shape, have, engine)?
-        {
-            return Ok(cheaper);
+        if price <= least_price {
+            return Ok(best.plan(price));
         }
-        Ok(Plan { reads: best.reads(), program: best.program(), price })
+        let joint = self.joint(&places, have).filter(|joint| joint.price < price);
+        let price = joint.as_ref().map_or(price, |joint| joint.price);
+        let engine = || linear::plan(self, self.generator.of(self), wanted, have);
+        let cheaper = linear::cheaper_than(price, &self.shape, have, engine)?;
+        Ok(cheaper.or(joint).unwrap_or_else(|| best.plan(price)))
     }
 }
 

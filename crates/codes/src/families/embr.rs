@@ -15,8 +15,10 @@
 //! all ones. That takes `n (n - 1) / 2` elements of GF(2^8), so `n` is at most 23.
 //!
 //! Cost: `n (n - 1) / m` stored per native byte. A lost shard is repaired by copying one block from each of the `n - 1`
-//! others; no helper computes anything. Two lost shards share one block, which follows from any `m` others. If nodes
-//! add blocks up before they send, a block that both its shards have lost may take fewer. For `k = n - 2` the code
+//! others; no helper computes anything. Two lost shards share one block, which follows from any `m` others and from no
+//! fewer. If nodes add blocks up before they send, `k - 1` sums are enough for it: `2 (n - 2) + k - 1` symbols in all, the
+//! cut-set bound in whole symbols ([`crate::analysis::least_received`]). They are found by elimination, for up to 17 shards
+//! or so. For `k = n - 2` the code
 //! block and its duplicate always fall on the last two shards; placement should rotate shards over nodes.
 //!
 //! ```
@@ -121,6 +123,21 @@ impl Embr {
         }
     }
 
+    /// The reads of those of these blocks that an offered shard has, from the cheapest.
+    fn copies(&self, wanted: &[usize], have: &Offers) -> Vec<Read> {
+        let is_offered = |shard: &usize| have.0[*shard].is_some();
+        let sources: Vec<Source> = wanted.iter().filter_map(|&block| self.source(block, have, is_offered)).collect();
+        reads(self.shape.n, &sources)
+    }
+
+    /// The block and the cheapest of these shards that has it.
+    fn source(&self, block: usize, have: &Offers, is_asked: impl Fn(&usize) -> bool) -> Option<Source> {
+        let (r, d) = pair(self.shape.n, block);
+        let symbol_price = |&shard: &usize| have.0[shard].map_or(Price::MAX, |offer| offer.symbol_price);
+        let shard = [r, d].into_iter().filter(is_asked).min_by_key(symbol_price)?;
+        Some((block, shard))
+    }
+
     /// What to read for these different blocks; `None` if the offers do not determine them.
     fn sources(&self, wanted: &[usize], have: &Offers) -> Option<Vec<Source>> {
         let offered = (0..self.shape.n).filter(|&shard| have.0[shard].is_some());
@@ -156,11 +173,7 @@ impl Embr {
     fn sources_in(&self, wanted: &[usize], have: &Offers, asked: &[usize]) -> Option<(Cost, Vec<Source>)> {
         let n = self.shape.n;
         let symbol_price = |shard: usize| have.0[shard].map_or(Price::MAX, |offer| offer.symbol_price);
-        let source = |block: usize| -> Option<Source> {
-            let (r, d) = pair(n, block);
-            let shard = [r, d].into_iter().filter(|shard| asked.contains(shard)).min_by_key(|&s| symbol_price(s))?;
-            Some((block, shard))
-        };
+        let source = |block: usize| self.source(block, have, |shard| asked.contains(shard));
         let direct: Option<Vec<Source>> = wanted.iter().map(|&block| source(block)).collect();
         let mut any: Vec<Source> = (0..n * (n - 1) / 2).filter_map(source).collect();
         any.sort_by_key(|&(block, shard)| (symbol_price(shard), !wanted.contains(&block)));
@@ -306,11 +319,16 @@ impl Code for Embr {
         let reads = reads(n, &sources);
         let read: Vec<usize> = sources.iter().map(|&(block, _)| block).collect();
         let price = have.price(&reads);
-        let engine = || linear::plan(self, self.generator.of(self), wanted, have);
-        if let Some(cheaper) = linear::cheaper_than(price, &self.shape, have, engine)? {
-            return Ok(cheaper);
+        let generator = || self.generator.of(self);
+        let engine = || linear::plan(self, generator(), wanted, have);
+        let found = linear::cheaper_than(price, &self.shape, have, engine)?;
+        let copies = self.copies(&distinct, have);
+        let are_added = copies.len() < distinct.len() && have.0.iter().flatten().any(|offer| offer.combines);
+        let added = are_added.then(|| linear::completed(self, generator(), wanted, have, &copies)).flatten();
+        match found.into_iter().chain(added).min_by_key(|plan| plan.price) {
+            Some(cheaper) if cheaper.price < price => Ok(cheaper),
+            _ => Ok(Plan { reads, program: program(&self.coding, &read, &blocks), price }),
         }
-        Ok(Plan { reads, program: program(&self.coding, &read, &blocks), price })
     }
 }
 

@@ -29,7 +29,8 @@
 //! matrix is used instead where it costs no more than these steps.
 //!
 //! Cost: `2 n d / (k (2d - k + 1))` stored per native byte, more than any MDS code; a repair reads `d` symbols, exactly
-//! one shard. Helpers beyond the first `d + 1` shards have to combine, and so do all helpers of such a lost shard.
+//! one shard. Helpers beyond the first `d + 1` shards have to combine, and so do all helpers of such a lost shard. Two lost
+//! shards share a product: together they take `2 d - 1` symbols if `d` helpers are left, and with one fewer `2 (d - 1) + k - 1`.
 //!
 //! ```
 //! use weft_codes::{Offer, Offers, Wanted};
@@ -42,7 +43,7 @@
 //! ```
 
 use super::parameters::{Problem, data_and_parity, named_count, require};
-use super::product_matrix::{self, ProductMatrix, in_basis, powers};
+use super::product_matrix::{self, ProductMatrix, Regenerating, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
 use crate::exec;
@@ -240,7 +241,7 @@ impl Encoding {
     }
 }
 
-impl ProductMatrix for Mbr {
+impl Regenerating for Mbr {
     fn helper_count(&self) -> usize {
         self.d()
     }
@@ -249,21 +250,17 @@ impl ProductMatrix for Mbr {
         self.generator.of(self)
     }
 
-    fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)> {
+    fn contribution(&self, helper: usize, lost: usize) -> Vec<Vec<(usize, u8)>> {
         let directions = directions(self.d(), helper);
         if let Some(sub) = directions.iter().position(|&direction| direction == lost) {
-            return vec![(sub, 1)];
+            return vec![vec![(sub, 1)]];
         }
         let coefficients = in_basis(&psi(lost, self.d()), &basis(&directions, self.d()));
-        coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()
+        vec![coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()]
     }
+}
 
-    /// Helpers send psi_h^T (M psi_f); wanted are psi_j^T (M psi_f).
-    fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
-        let inverse = basis(helpers, self.d()).inverse().expect("any d shards are independent");
-        basis(&directions(self.d(), lost), self.d()).multiply(&inverse)
-    }
-
+impl ProductMatrix for Mbr {
     fn decoding(&self, _: &[usize], _: &[usize]) -> Option<Program> {
         None
     }

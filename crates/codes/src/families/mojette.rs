@@ -30,7 +30,7 @@
 //! ```
 //! let code = weft_codes::parse("mojette:4+2,l=8")?;
 //! assert_eq!((code.shape().n, code.shape().tolerance, code.shape().alpha), (6, 2, 11)); // 8 + 3 * |-1|
-//! let lost_one = weft_codes::analysis::repair(&*code, 2, false)?;
+//! let lost_one = weft_codes::analysis::repair(&*code, &[2], false)?;
 //! assert_eq!(lost_one.symbols_received, 8 + 6 + 7 + 7); // bins along -1, and elements of the other rows
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

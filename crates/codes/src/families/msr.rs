@@ -25,7 +25,8 @@
 //!
 //! It also makes the repair of a data shard a matter of plain reads: helper `h` contributes `U_hf` to shard `f`, and it
 //! stores that. For the last data shard and for parities, helpers have to combine. A repair reads `d` symbols, `d /
-//! alpha` shards. Encoding multiplies `2 alpha / k` times as often as `rs` does.
+//! alpha` shards; that of `h` lost shards together `h (d - h + 1)` symbols, without the `h - 1` helpers that they would be
+//! for each other. Encoding multiplies `2 alpha / k` times as often as `rs` does.
 //!
 //! Decoding from any `k` shards is the same formula with these in place of the data. First it computes their products
 //! with each other's directions; then the products of the lost shards with the directions of the known ones; then from
@@ -43,7 +44,7 @@
 //! ```
 
 use super::parameters::{Problem, data_and_parity, named_count, require};
-use super::product_matrix::{self, ProductMatrix, in_basis, powers};
+use super::product_matrix::{self, ProductMatrix, Regenerating, in_basis, powers};
 use super::{Family, rs};
 use crate::code::{Code, Content, Offers, Plan, PlanError, Shape, Wanted};
 use crate::linear::LazyGenerator;
@@ -274,7 +275,7 @@ impl Products {
     }
 }
 
-impl ProductMatrix for Msr {
+impl Regenerating for Msr {
     fn helper_count(&self) -> usize {
         self.d
     }
@@ -283,33 +284,18 @@ impl ProductMatrix for Msr {
         self.generator.of(self)
     }
 
-    fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)> {
+    fn contribution(&self, helper: usize, lost: usize) -> Vec<Vec<(usize, u8)>> {
         let directions = self.directions(helper + self.zero_count);
         let lost = lost + self.zero_count;
         if let Some(sub) = directions.iter().position(|&direction| direction == lost) {
-            return vec![(sub, 1)];
+            return vec![vec![(sub, 1)]];
         }
         let coefficients = in_basis(&self.phi(lost), &self.basis(&directions));
-        coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()
+        vec![coefficients.into_iter().enumerate().filter(|term| term.1 != 0).collect()]
     }
+}
 
-    /// Helpers send (phi_h, l_h phi_h) (S1 phi_f; S2 phi_f); wanted are (phi_j, l_f phi_j) (S1 phi_f; S2 phi_f).
-    fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix {
-        let (alpha, zeros) = (self.shape.alpha, self.zero_count);
-        let psi = |phi_of: usize, l_of: usize, column: usize| {
-            let phi = self.phi(phi_of);
-            if column < alpha { phi[column] } else { gf::mul(phi[column - alpha], self.points[l_of].1) }
-        };
-        // Unstored shards contribute zeros.
-        let all: Vec<usize> = (0..zeros).chain(helpers.iter().map(|helper| helper + zeros)).collect();
-        let given = Matrix::from_fn(2 * alpha, 2 * alpha, |row, column| psi(all[row], all[row], column));
-        let inverse = given.inverse().expect("any d shards contribute independently");
-        let directions = self.directions(lost + zeros);
-        let wanted = Matrix::from_fn(alpha, 2 * alpha, |row, column| psi(directions[row], lost + zeros, column));
-        let stored: Vec<usize> = (zeros..all.len()).collect();
-        wanted.multiply(&inverse).select_columns(&stored)
-    }
-
+impl ProductMatrix for Msr {
     fn decoding(&self, known: &[usize], wanted: &[usize]) -> Option<Program> {
         Some(self.computed(known, wanted))
     }

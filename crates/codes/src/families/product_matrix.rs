@@ -1,33 +1,42 @@
-//! The part that both product-matrix families share: a lost shard is regenerated from one symbol of each of `d`
-//! helpers.
+//! The part that both product-matrix families share: lost shards are regenerated from one symbol of each of `d` helpers
+//! for each of them.
 //!
 //! Both fix a message matrix `M` and encode shard `i` as `psi_i^T M`, kept in a basis of its own: it stores the
 //! products `psi_i^T M v` with some directions `v` that belong to other shards. To regenerate shard `f` each helper `h`
 //! sends one product, with the direction that belongs to `f`. If `h` stores that product, it is just read. Otherwise it
-//! is a combination of symbols of `h`: a node that combines sends it as one symbol, and for other nodes it is computed
-//! here from the symbols they send.
+//! is a combination of symbols of `h`: a node that combines sends it as one symbol, and other nodes send the symbols that
+//! it is made of.
+//!
+//! Several lost shards are regenerated together. The symbols that they would send each other are missing, but also follow
+//! from what they receive: shard `g` sends `f` its product with the direction of `f`, and `f` has the same matrix `M`,
+//! which is symmetric or made of symmetric ones. So of `h` lost shards each needs `d - h + 1` helpers only, and what
+//! more helpers send beyond is not independent. (The virtual symbols of Li, Lin and Lee: CORE: augmenting
+//! regenerating-coding-based recovery for single and concurrent failures in distributed storage systems, 2013.) With
+//! minimum storage this suffices, and meets the cut-set bound. With minimum bandwidth both lost shards of a pair
+//! have the same product, which neither can tell; `k - 1` helpers send one more symbol for it. Which symbols are needed
+//! is left to the generic engine ([`linear::completed`]). The codes of shifts (`basic`, `basic-mbr`) do the same with words.
 
 use crate::code::{Code, Content, Offer, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::exec;
 use crate::gf;
 use crate::linear;
 use crate::matrix::Matrix;
-use crate::passes;
-use crate::program::{Op, Program, SymbolId};
+use crate::program::Program;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A code whose shards can be regenerated.
-pub(super) trait ProductMatrix: Code + Sized {
-    /// The number of helpers.
+/// A code whose lost shards are regenerated from what helpers send.
+pub(super) trait Regenerating: Code + Sized {
+    /// The number of helpers of a single lost shard.
     fn helper_count(&self) -> usize;
-    /// The generator matrix, for plans without regeneration.
+    /// The generator matrix.
     fn generator(&self) -> &Matrix;
-    /// The contribution of a helper to a lost shard: (sub-symbol, coefficient).
-    fn contribution(&self, helper: usize, lost: usize) -> Vec<(usize, u8)>;
-    /// The sub-symbols of a lost shard from the contributions of these `helper_count` helpers: a row per sub-symbol, a
-    /// column per helper.
-    fn regeneration(&self, lost: usize, helpers: &[usize]) -> Matrix;
+    /// What a helper sends for a lost shard: the terms of each symbol, (sub-symbol, coefficient).
+    fn contribution(&self, helper: usize, lost: usize) -> Vec<Vec<(usize, u8)>>;
+}
+
+/// A product-matrix code over GF(2^8).
+pub(super) trait ProductMatrix: Regenerating {
     /// The stored symbols `wanted` of other shards from all symbols of `k` shards `known`, in steps; `None` if a matrix
     /// is as good.
     fn decoding(&self, known: &[usize], wanted: &[usize]) -> Option<Program>;
@@ -39,10 +48,11 @@ pub(super) trait ProductMatrix: Code + Sized {
 /// As [`Code::plan`].
 pub(super) fn plan<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -> Result<Plan, PlanError> {
     linear::check(code, wanted, have)?;
-    let engine = || Ok(decoded(code, wanted, have, linear::plan(code, code.generator(), wanted, have)?));
+    let found = decoded(code, wanted, have, linear::plan(code, code.generator(), wanted, have)?);
+    let cost = |plan: &Plan| (plan.price, exec::cost(&plan.program));
     match regenerated(code, wanted, have) {
-        Some(plan) => Ok(engine().ok().filter(|other| other.price < plan.price).unwrap_or(plan)),
-        None => engine(),
+        Some(plan) if cost(&plan) <= cost(&found) => Ok(plan),
+        _ => Ok(found),
     }
 }
 
@@ -70,32 +80,33 @@ fn whole_price(offer: Offer, symbol_count: usize) -> Price {
     offer.request_price.saturating_add(offer.symbol_price.saturating_mul(symbol_count as Price))
 }
 
-/// Reads wanted symbols where they are offered, and regenerates the rest; `None` if there are too few helpers.
-fn regenerated<C: ProductMatrix>(code: &C, wanted: &Wanted, have: &Offers) -> Option<Plan> {
+/// The plan from what helpers send for the lost shards, together.
+pub(super) fn regenerated<C: Regenerating>(code: &C, wanted: &Wanted, have: &Offers) -> Option<Plan> {
+    linear::completed(code, code.generator(), wanted, have, &sent(code, wanted, have))
+}
+
+/// The wanted symbols that are offered, and what helpers send for the lost shards.
+fn sent<C: Regenerating>(code: &C, wanted: &Wanted, have: &Offers) -> Vec<Read> {
     let alpha = code.shape().alpha;
-    let places = places(code, wanted, have);
-    let mut sent = Sent::default();
-    // By wanted symbol: its row over the symbols sent.
-    let mut rows: Vec<Vec<(usize, u8)>> = vec![Vec::new(); places.len()];
-    let mut lost: Vec<usize> = Vec::new();
-    for (row, &symbol) in rows.iter_mut().zip(&places) {
-        if have.0[symbol / alpha].is_some() {
-            row.push((sent.position(symbol / alpha, vec![(symbol % alpha, 1)]), 1));
-        } else if !lost.contains(&(symbol / alpha)) {
-            lost.push(symbol / alpha);
+    let (there, lost): (Vec<usize>, Vec<usize>) =
+        places(code, wanted, have).into_iter().partition(|symbol| have.0[symbol / alpha].is_some());
+    let mut sent: Vec<Read> =
+        there.iter().map(|symbol| Read { shard: symbol / alpha, terms: vec![(symbol % alpha, 1)] }).collect();
+    let mut lost: Vec<usize> = lost.iter().map(|symbol| symbol / alpha).collect();
+    lost.sort_unstable();
+    lost.dedup();
+    // With too few helpers for these alone, others that cannot be read are regenerated with them.
+    let offered_count = have.0.iter().flatten().count();
+    for shard in (0..have.0.len()).filter(|&shard| have.0[shard].is_none()) {
+        if !lost.is_empty() && offered_count + lost.len() <= code.helper_count() && !lost.contains(&shard) {
+            lost.push(shard);
         }
     }
-    for lost in lost {
-        let helpers = helpers(code, lost, have)?;
-        let regeneration = code.regeneration(lost, &helpers);
-        let contribution = |&helper: &usize| sent.position(helper, code.contribution(helper, lost));
-        let contributions: Vec<usize> = helpers.iter().map(contribution).collect();
-        for (row, symbol) in rows.iter_mut().zip(&places).filter(|(_, symbol)| *symbol / alpha == lost) {
-            let coefficients = regeneration.row(symbol % alpha).iter();
-            *row = contributions.iter().copied().zip(coefficients.copied()).filter(|term| term.1 != 0).collect();
-        }
+    for helper in helpers(code, &lost, have) {
+        let terms = lost.iter().flat_map(|&lost| code.contribution(helper, lost));
+        sent.extend(terms.map(|terms| Read { shard: helper, terms }));
     }
-    Some(sent.plan(&rows, have))
+    sent
 }
 
 /// The wanted stored symbols. Of a native symbol that is stored twice, one that can be read.
@@ -119,76 +130,19 @@ fn places(code: &dyn Code, wanted: &Wanted, have: &Offers) -> Vec<usize> {
     }
 }
 
-/// The cheapest helpers; at equal prices those that compute the least.
-fn helpers<C: ProductMatrix>(code: &C, lost: usize, have: &Offers) -> Option<Vec<usize>> {
+/// The cheapest helpers, at equal prices those that compute the least; as many as one lost shard needs, or all.
+fn helpers<C: Regenerating>(code: &C, lost: &[usize], have: &Offers) -> Vec<usize> {
     let cost = |helper: usize| {
         let offer = have.0[helper]?;
-        let term_count = code.contribution(helper, lost).len();
-        let sent_count = if offer.combines { 1 } else { term_count };
+        let terms: Vec<_> = lost.iter().flat_map(|&lost| code.contribution(helper, lost)).collect();
+        let term_count = terms.iter().map(Vec::len).sum();
+        let sent_count = if offer.combines { terms.len() } else { term_count };
         Some((whole_price(offer, sent_count), term_count, helper))
     };
-    let mut costs: Vec<_> = (0..code.shape().n).filter(|&helper| helper != lost).filter_map(cost).collect();
+    let mut costs: Vec<_> = (0..code.shape().n).filter(|helper| !lost.contains(helper)).filter_map(cost).collect();
     costs.sort_unstable();
     costs.truncate(code.helper_count());
-    (costs.len() == code.helper_count()).then(|| costs.into_iter().map(|(_, _, helper)| helper).collect())
-}
-
-/// The combinations that helpers send, each once.
-#[derive(Default)]
-struct Sent(Vec<Read>);
-
-impl Sent {
-    fn position(&mut self, shard: usize, terms: Vec<(usize, u8)>) -> usize {
-        let read = Read { shard, terms };
-        self.0.iter().position(|sent| *sent == read).unwrap_or_else(|| {
-            self.0.push(read);
-            self.0.len() - 1
-        })
-    }
-
-    /// Rows over the symbols sent. If a node does not combine, its contribution is read term by term.
-    fn plan(&self, rows: &[Vec<(usize, u8)>], have: &Offers) -> Plan {
-        let is_sent =
-            |read: &Read| matches!(read.terms[..], [(_, 1)]) || have.0[read.shard].is_some_and(|offer| offer.combines);
-        let plainly = |read: &Read| -> Vec<Read> {
-            read.terms.iter().map(|&(sub, _)| Read { shard: read.shard, terms: vec![(sub, 1)] }).collect()
-        };
-        let mut reads: Vec<Read> =
-            self.0.iter().flat_map(|read| if is_sent(read) { vec![read.clone()] } else { plainly(read) }).collect();
-        reads.sort_unstable_by(|a, b| (a.shard, &a.terms).cmp(&(b.shard, &b.terms)));
-        reads.dedup();
-        let input_of = |read: &Read| reads.iter().position(|other| other == read).unwrap_or(reads.len());
-
-        let first_temporary = reads.len() + rows.len();
-        let mut ops = Vec::new();
-        let mut temporary_count = 0;
-        let mut symbol = |read: &Read| -> SymbolId {
-            if is_sent(read) {
-                return input_of(read);
-            }
-            let from: Vec<SymbolId> = plainly(read).iter().map(input_of).collect();
-            let coefficients = Matrix::from_fn(1, from.len(), |_, column| read.terms[column].1);
-            let to = first_temporary + temporary_count;
-            temporary_count += 1;
-            ops.push(Op::Dot { from, to: vec![to], coefficients });
-            to
-        };
-        let symbols: Vec<SymbolId> = self.0.iter().map(&mut symbol).collect();
-        for (output, row) in rows.iter().enumerate() {
-            let to = reads.len() + output;
-            if let Some(earlier) = rows[..output].iter().position(|other| other == row) {
-                ops.push(Op::Copy { from: reads.len() + earlier, to });
-                continue;
-            }
-            let from = row.iter().map(|&(sent, _)| symbols[sent]).collect();
-            let coefficients = Matrix::from_fn(1, row.len(), |_, column| row[column].1);
-            ops.push(Op::Dot { from, to: vec![to], coefficients });
-        }
-        let price = have.price(&reads);
-        let (input_count, output_count) = (reads.len(), rows.len());
-        let program = passes::optimise(Program { input_count, output_count, temporary_count, ops });
-        Plan { reads, program, price }
-    }
+    costs.into_iter().map(|(_, _, helper)| helper).collect()
 }
 
 /// `vector` in the basis that the rows are: coefficients by row. Panics if the rows are no basis.

@@ -1,6 +1,7 @@
 //! The planner: wanted and offered symbols in terms of the generator matrix, and the ways to find cheap reads.
 
 mod combined;
+mod completed;
 
 use super::search::Search;
 use super::span::Span;

@@ -192,7 +192,7 @@ proptest! {
         prop_assert!((0.0..=1.0).contains(&survival.share()));
         let is_there = shard < code.shape().n;
         for combine in [false, true] {
-            prop_assert_eq!(analysis::repair(&*code, shard, combine).is_ok(), is_there);
+            prop_assert_eq!(analysis::repair(&*code, &[shard], combine).is_ok(), is_there);
         }
         prop_assert_eq!(analysis::locality(&*code, shard).is_ok(), is_there);
     }

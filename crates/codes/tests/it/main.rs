@@ -20,3 +20,4 @@ mod run;
 mod shifts;
 mod specs;
 mod stripe;
+mod together;

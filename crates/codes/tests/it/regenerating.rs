@@ -251,7 +251,7 @@ proptest! {
     /// only symbols cost, never dearer than its plans.
     #[test]
     fn clay_plans_are_sound(
-        (spec, wanted, have) in question(&["clay:2+2", "clay:1+2", "clay:3+2", "clay:4+3"])    ) {
+        (spec, wanted, have) in question(&["clay:2+2", "clay:1+2", "clay:3+2", "clay:2+3", "clay:4+3"])    ) {
         let code = weft_codes::parse(spec).expect(spec);
         let generator = linear::generator(&*code).expect(spec);
         let offer = Offer { combines: false, request_price: 0, symbol_price: 1 };
@@ -273,7 +273,7 @@ proptest! {
 
     #[test]
     fn product_matrix_plans_are_sound(
-        (spec, wanted, have) in question(&["msr:2+2,d=3", "msr:3+3,d=5", "mbr:2+2,d=2", "mbr:2+2,d=3", "mbr:3+2,d=3"]),
+        (spec, wanted, have) in question(&["msr:2+2,d=3", "msr:3+3,d=4", "msr:3+3,d=5", "mbr:2+2,d=2", "mbr:2+2,d=3", "mbr:3+2,d=3"]),
         combines in prop::collection::vec(any::<bool>(), 6),
     ) {
         let code = weft_codes::parse(spec).expect(spec);

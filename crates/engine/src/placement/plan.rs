@@ -152,7 +152,7 @@ impl Layout {
         let shape = code.shape();
         let spread = Spread::new(counts, shape.n, shape.tolerance).filter(|spread| spread.meets(wishes))?;
         let reads =
-            (0..shape.n).map(|shard| analysis::repair(code, shard, false).map(|repair| repair.symbols_received));
+            (0..shape.n).map(|shard| analysis::repair(code, &[shard], false).map(|repair| repair.symbols_received));
         let reads: usize = reads.collect::<Result<Vec<usize>, _>>().ok()?.into_iter().sum();
         let size = analysis::size(code.encode());
         let stored_per_byte = analysis::storage_factor(shape);

@@ -195,7 +195,7 @@ fn segment(
     let mut reads = Vec::new();
     for index in 0..there.len() {
         let others: Vec<bool> = (0..there.len()).map(|other| other != index && there[other]).collect();
-        reads.extend(margins.repair_bytes(record, &others, &[index]));
+        reads.extend(margins.repair_bytes(record, &others, &[index], false));
     }
     let shard = |(index, standing): (usize, &Standing)| ShardReport {
         index: index as u16,

@@ -1,6 +1,6 @@
 //! All families side by side: what each stores, survives, repairs with and computes.
 
-use super::counted::{code, shards_received};
+use super::counted::{code, shards_received, shards_received_for_two};
 use crate::experiment::{About, Axis, Experiment, Figure, Point, Sample, Scale, Verdict};
 use crate::models::availability::FatalShares;
 use rand::RngCore;
@@ -9,6 +9,7 @@ use weft_codes::analysis;
 pub(super) struct Codes;
 
 const REPAIR: &str = "repair";
+const TWO: &str = "two";
 const FAILURE: &str = "failure";
 const WORK: &str = "work";
 
@@ -45,11 +46,15 @@ fn measure(spec: &str, seed: u64) -> Result<Vec<Sample>, String> {
     let (failure, error) = FatalShares::of(&*code, EFFORT, seed)?.failure(AVAILABILITY);
     let size = analysis::size(code.encode());
     let work = (size.additions + size.multiplications) as f64 / shape.native_count as f64;
-    Ok(vec![
+    let mut samples = vec![
         Sample::exact(REPAIR, spec, storage, shards_received(&*code)?),
         Sample::estimated(FAILURE, spec, storage, failure, error),
         Sample::exact(WORK, spec, storage, work),
-    ])
+    ];
+    if shape.tolerance >= 2 {
+        samples.push(Sample::exact(TWO, spec, storage, shards_received_for_two(&*code)?));
+    }
+    Ok(samples)
 }
 
 impl Experiment for Codes {
@@ -78,6 +83,11 @@ impl Experiment for Codes {
         vec![
             figure(REPAIR, "Storage and repair", Axis::linear("shards received for one lost shard")),
             figure(
+                TWO,
+                "Storage and the repair of two lost nodes together",
+                Axis::linear("shards received for two lost shards"),
+            ),
+            figure(
                 FAILURE,
                 "Storage and availability, nodes there 99 % of the time",
                 Axis::logarithmic("chance that a file cannot be read"),
@@ -94,9 +104,11 @@ impl Experiment for Codes {
         Verdict {
             agrees: format!(
                 "No code is best at everything: with the same storage clay:8+4 receives {:.2} shards for a lost one where rs:8+4 receives {:.0}, \
-                 and computes {:.1} operations a symbol instead of {:.1}.",
+                 {:.2} instead of {:.0} for two that are lost together, and computes {:.1} operations a symbol instead of {:.1}.",
                 of(REPAIR, "clay:8+4"),
                 of(REPAIR, "rs:8+4"),
+                of(TWO, "clay:8+4"),
+                of(TWO, "rs:8+4"),
                 of(WORK, "clay:8+4"),
                 of(WORK, "rs:8+4")
             ),

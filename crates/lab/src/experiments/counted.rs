@@ -31,12 +31,25 @@ pub(super) fn code(spec: &str) -> Result<Arc<dyn Code>, String> {
 /// # Errors
 /// A sentence, where a shard cannot be repaired.
 pub(super) fn shards_received(code: &dyn Code) -> Result<f64, String> {
-    let (n, alpha) = (code.shape().n, code.shape().alpha);
+    let single: Vec<Vec<usize>> = (0..code.shape().n).map(|shard| vec![shard]).collect();
+    mean_received(code, &single)
+}
+
+/// The same for two lost shards that are repaired together, in the mean over all pairs.
+///
+/// # Errors
+/// A sentence, where two shards cannot be repaired.
+pub(super) fn shards_received_for_two(code: &dyn Code) -> Result<f64, String> {
+    let n = code.shape().n;
+    let pairs: Vec<Vec<usize>> = (0..n).flat_map(|a| (a + 1..n).map(move |b| vec![a, b])).collect();
+    mean_received(code, &pairs)
+}
+
+fn mean_received(code: &dyn Code, lost: &[Vec<usize>]) -> Result<f64, String> {
     let mut received = 0;
-    for shard in 0..n {
-        let repair =
-            |helpers_combine| analysis::repair(code, shard, helpers_combine).map_err(|error| error.to_string());
+    for lost in lost {
+        let repair = |helpers_combine| analysis::repair(code, lost, helpers_combine).map_err(|error| error.to_string());
         received += repair(false)?.symbols_received.min(repair(true)?.symbols_received);
     }
-    Ok(received as f64 / (n * alpha) as f64)
+    Ok(received as f64 / (lost.len() * code.shape().alpha) as f64)
 }

@@ -1,4 +1,4 @@
-//! `weft codes check SPEC...`: random bytes encoded, nodes lost, everything decoded and compared; single nodes also rebuilt
+//! `weft codes check SPEC...`: random bytes encoded, nodes lost, everything decoded and compared; one or two nodes also rebuilt
 //! by nodes that compute before they send.
 
 use super::figures::{self, Losses, SEED};
@@ -206,9 +206,9 @@ impl<'a> Bench<'a> {
         ensure!(is_right, "{} is wrong about what it can do without {lost:?}", self.code.spec());
         let Some(decoded) = decoded else { return Ok(false) };
         ensure!(decoded == self.stripe.natives, "{} decoded wrong bytes without nodes {lost:?}", self.code.spec());
-        // By nodes that only send; a single node also by nodes that compute.
+        // By nodes that only send; one node or two also by nodes that compute.
         let ways = [have, offers(Offer { combines: true, ..OFFER })];
-        for have in &ways[..if lost.len() == 1 { 2 } else { 1 }] {
+        for have in &ways[..if lost.len() <= 2 { 2 } else { 1 }] {
             let Some(rebuilt) = self.fetch(&Wanted::Shards(lost.to_vec()), have)? else { return Ok(false) };
             let symbols = lost.iter().flat_map(|shard| shard * shape.alpha..(shard + 1) * shape.alpha);
             let right = symbols.zip(&rebuilt).all(|(symbol, bytes)| self.stripe.stored[symbol] == *bytes);

@@ -28,8 +28,24 @@ pub struct Figures {
     pub repair: Option<Repair>,
     /// The same if nodes compute before they send; null where that saves nothing.
     pub repair_if_nodes_compute: Option<Repair>,
+    /// The least that theory allows for this (`analysis::least_received`); null where that is not known.
+    pub repair_least_bytes_per_byte: Option<f64>,
+    /// Two nodes rebuilt together; null for codes that do not survive the loss of any two.
+    pub repair_of_two: Option<RepairOfTwo>,
     /// The most nodes that the rebuilding of any one node must ask.
     pub locality: Option<usize>,
+}
+
+/// Two lost nodes rebuilt together, at one place; bytes are per byte of one of them.
+#[derive(Serialize)]
+pub struct RepairOfTwo {
+    /// How many pairs of nodes the means come from, evenly spread.
+    pub pairs: usize,
+    pub if_nodes_send: Repair,
+    /// The same if nodes compute before they send; null where that saves nothing.
+    pub if_nodes_compute: Option<Repair>,
+    /// The least that theory allows; null where that is not known.
+    pub least_bytes_per_byte: Option<f64>,
 }
 
 /// Why a tolerance is believed.
@@ -89,6 +105,9 @@ const MOST_ELEMENTS: usize = 1 << 22;
 /// Symbols of the code that plans of repairs go over. That takes some tenths of a second for the widest Clay codes.
 const MOST_SYMBOLS_PLANNED: usize = 1 << 18;
 
+/// Pairs of nodes whose repair is planned.
+const MOST_PAIRS_PLANNED: usize = 100;
+
 /// Is the code's generator matrix small enough to be made?
 pub fn is_generator_small(shape: &Shape) -> bool {
     shape.contents.len().saturating_mul(shape.native_count) <= MOST_ELEMENTS
@@ -113,12 +132,8 @@ impl Figures {
         let one_more = shape.tolerance + 1;
         let repaired = repaired(shape);
         let locality = repaired.iter().map(|&shard| analysis::locality(code, shard)).collect::<Result<Vec<_>, _>>();
-        let plain = repair(code, &repaired, false);
-        let computing = repair(code, &repaired, true);
-        let saves = match (&plain, &computing) {
-            (Some(plain), Some(computing)) => computing.received_bytes_per_byte < plain.received_bytes_per_byte,
-            _ => false,
-        };
+        let single: Vec<Vec<usize>> = repaired.iter().map(|&shard| vec![shard]).collect();
+        let (plain, computing) = repairs(code, &single).unzip();
         Ok(Self {
             code: code.spec().to_owned(),
             nodes: shape.n,
@@ -135,7 +150,9 @@ impl Figures {
             sub_symbols: shape.alpha,
             nodes_repaired: repaired.len(),
             repair: plain,
-            repair_if_nodes_compute: computing.filter(|_| saves),
+            repair_if_nodes_compute: computing.flatten(),
+            repair_least_bytes_per_byte: least(shape, 1),
+            repair_of_two: if shape.tolerance >= 2 { repair_of_two(code) } else { None },
             locality: locality.ok().and_then(|locality| locality.into_iter().max()),
         })
     }
@@ -147,12 +164,37 @@ fn repaired(shape: &Shape) -> Vec<usize> {
     (0..count).map(|index| index * shape.n / count).collect()
 }
 
-/// The mean over these nodes; `None` where there is nothing to rebuild a node from.
-fn repair(code: &dyn Code, nodes: &[usize], helpers_combine: bool) -> Option<Repair> {
+/// The repair of two nodes, on average over all pairs or over some that are evenly spread.
+fn repair_of_two(code: &dyn Code) -> Option<RepairOfTwo> {
     let shape = code.shape();
-    let repairs = nodes.iter().map(|&shard| analysis::repair(code, shard, helpers_combine));
+    let pairs: Vec<Vec<usize>> = (0..shape.n).flat_map(|a| (a + 1..shape.n).map(move |b| vec![a, b])).collect();
+    let most = MOST_PAIRS_PLANNED.min(pairs.len()).max(1);
+    let count = (MOST_SYMBOLS_PLANNED / shape.contents.len().max(1)).clamp(1, most);
+    let planned: Vec<Vec<usize>> = (0..count).map(|index| pairs[index * pairs.len() / count].clone()).collect();
+    let (if_nodes_send, if_nodes_compute) = repairs(code, &planned)?;
+    Some(RepairOfTwo { pairs: count, if_nodes_send, if_nodes_compute, least_bytes_per_byte: least(shape, 2) })
+}
+
+/// What theory allows, per byte of a node.
+fn least(shape: &Shape, lost_count: usize) -> Option<f64> {
+    analysis::least_received(shape, lost_count).map(|symbols| symbols as f64 / shape.alpha as f64)
+}
+
+/// The repair of these sets of nodes, and the same if nodes compute, where that saves; `None` where there is nothing to
+/// rebuild them from.
+fn repairs(code: &dyn Code, lost: &[Vec<usize>]) -> Option<(Repair, Option<Repair>)> {
+    let plain = repair(code, lost, false)?;
+    let computing = repair(code, lost, true)?;
+    let saves = computing.received_bytes_per_byte < plain.received_bytes_per_byte;
+    Some((plain, saves.then_some(computing)))
+}
+
+/// The mean over these sets of nodes; `None` where there is nothing to rebuild one from.
+fn repair(code: &dyn Code, lost: &[Vec<usize>], helpers_combine: bool) -> Option<Repair> {
+    let shape = code.shape();
+    let repairs = lost.iter().map(|lost| analysis::repair(code, lost, helpers_combine));
     let repairs = repairs.collect::<Result<Vec<_>, _>>().ok()?;
-    let count = nodes.len() as f64;
+    let count = lost.len() as f64;
     let mean = |symbols: fn(&analysis::Repair) -> usize| repairs.iter().map(symbols).sum::<usize>() as f64 / count;
     Some(Repair {
         received_bytes_per_byte: mean(|repair| repair.symbols_received) / shape.alpha as f64,

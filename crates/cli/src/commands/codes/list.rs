@@ -45,13 +45,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "STORED",
         "REPAIR",
         "COMPUTING",
+        "TWO",
         "REQUESTS",
         "LOCALITY",
         "SYMBOLS",
     ];
     let figures = listed.iter().map(|listed| row_of(&listed.figures));
     let rows: Vec<_> = std::iter::once(header.map(str::to_owned).to_vec()).chain(figures).collect();
-    say(format_args!("{}", render::table(&rows, &[1, 2, 5, 6, 7, 8, 9, 10, 11])));
+    say(format_args!("{}", render::table(&rows, &[1, 2, 5, 6, 7, 8, 9, 10, 11, 12])));
     say(format_args!("{LEGEND}"));
     let kernels: Vec<&str> = Executor::all().iter().map(Executor::name).collect();
     say(format_args!("Kernels of this machine, fastest first: {}.\n", kernels.join(", ")));
@@ -63,6 +64,7 @@ SURVIVES   number of nodes that may be lost, whichever they are; BY proof (all p
 ONE MORE   share of the patterns of one more loss that are survived, too (~ of a sample)
 STORED     bytes stored per byte of data
 REPAIR     bytes received per byte of a lost node; COMPUTING: if nodes compute before they send, where that saves
+TWO        bytes received per byte of one of two lost nodes that are rebuilt together, if nodes compute where that saves
 REQUESTS   nodes asked by that repair; LOCALITY: the fewest that rebuild any node; SYMBOLS: parts of a cell
 `weft codes show CODE` tells more.
 ";
@@ -95,6 +97,10 @@ fn row_of(figures: &Figures) -> Vec<String> {
         format!("{:.2}", figures.stored_bytes_per_byte),
         received(&figures.repair),
         received(&figures.repair_if_nodes_compute),
+        figures.repair_of_two.as_ref().map_or("-".to_owned(), |two| {
+            let best = two.if_nodes_compute.as_ref().unwrap_or(&two.if_nodes_send);
+            format!("{:.2}", best.received_bytes_per_byte)
+        }),
         best.map_or("-".to_owned(), |repair| format!("{:.1}", repair.requests)),
         figures.locality.map_or("-".to_owned(), |locality| locality.to_string()),
         figures.sub_symbols.to_string(),

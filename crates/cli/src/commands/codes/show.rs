@@ -168,7 +168,8 @@ impl Shown {
         if figures.sub_symbols > 1 {
             say(format_args!("  each cell is cut into {} symbols\n", figures.sub_symbols));
         }
-        let tell = |repair: &Repair, condition: &str| {
+        const COMPUTING: &str = ", if nodes compute before they send";
+        let tell = |lost: &str, of: &str, repair: &Repair, condition: &str| {
             let Repair { received_bytes_per_byte, requests, computing_nodes, read_bytes_per_byte } = repair;
             let nodes = if *computing_nodes > 0.0 {
                 format!("{requests:.1} nodes, which read {read_bytes_per_byte:.2}")
@@ -176,14 +177,31 @@ impl Shown {
                 format!("{requests:.1} nodes")
             };
             say(format_args!(
-                "  rebuilding a lost node receives {received_bytes_per_byte:.2} times its bytes from {nodes}{condition}\n"
+                "  rebuilding {lost} receives {received_bytes_per_byte:.2} times {of} from {nodes}{condition}\n"
             ));
         };
+        let tell_least = |least: Option<f64>| {
+            if let Some(least) = least {
+                say(format_args!("    (the least by theory is {least:.2})\n"));
+            }
+        };
         if let Some(repair) = &figures.repair {
-            tell(repair, "");
+            tell("a lost node", "its bytes", repair, "");
         }
         if let Some(repair) = &figures.repair_if_nodes_compute {
-            tell(repair, ", if nodes compute before they send");
+            tell("a lost node", "its bytes", repair, COMPUTING);
+        }
+        tell_least(figures.repair_least_bytes_per_byte);
+        if let Some(two) = &figures.repair_of_two {
+            let (lost, of) = ("two lost nodes together", "the bytes of one");
+            tell(lost, of, &two.if_nodes_send, "");
+            if let Some(repair) = &two.if_nodes_compute {
+                tell(lost, of, repair, COMPUTING);
+            }
+            tell_least(two.least_bytes_per_byte);
+            if two.pairs < figures.nodes * (figures.nodes - 1) / 2 {
+                say(format_args!("    (a sample of {} pairs, evenly spread)\n", two.pairs));
+            }
         }
         if let Some(locality) = figures.locality {
             let enough = if locality == 1 { "one node is".to_owned() } else { format!("{locality} nodes are") };

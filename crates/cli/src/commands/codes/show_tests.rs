@@ -43,3 +43,22 @@ fn a_graph_says_how_often_it_fails_and_what_it_needs() {
     assert!((mds.unavailability.expect("by formula").share_of_time / 1.96e-6 - 1.0).abs() < 0.005);
     assert!(mds.overhead.is_none());
 }
+
+/// One and two lost nodes beside theory: Clay meets it where both are in a column, and comes near it elsewhere; nodes that
+/// compute meet it with a product matrix; E-MBR without computing decodes.
+#[test]
+fn the_repair_of_two_nodes_is_shown_beside_theory() {
+    let two = |spec: &str| {
+        let two = shown(spec).figures.repair_of_two.expect("two may be lost");
+        let computing = two.if_nodes_compute.map(|repair| repair.received_bytes_per_byte);
+        (two.if_nodes_send.received_bytes_per_byte, computing, two.least_bytes_per_byte)
+    };
+    let (clay, computing, least) = two("clay:8+4");
+    assert!((5.0..5.7).contains(&clay) && computing.is_none() && least == Some(5.0), "{clay}");
+    assert_eq!(two("rs:8+4"), (8.0, None, Some(8.0)));
+    let (_, computing, least) = two("msr:4+4,d=7");
+    assert_eq!((computing, least), (Some(3.0), Some(3.0)));
+    assert_eq!(two("embr:n=6,k=4"), (2.8, Some(2.2), Some(2.2)));
+    assert!(shown("raid5:4").figures.repair_of_two.is_none(), "any one node may be lost");
+    assert_eq!(shown("clay:8+4").figures.repair_least_bytes_per_byte, Some(2.75));
+}

@@ -4,7 +4,7 @@
 //! be read. This ends, because the `U` of a plane request planes in which fewer of the unreadable nodes are at home.
 
 use super::{Clay, Place};
-use crate::code::{Offers, Price, Read};
+use crate::code::{Offers, Plan, Price, Read};
 use crate::gf;
 use crate::matrix::Matrix;
 use crate::passes;
@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 /// The coupling `g`; its square must not be 1, or pairs of symbols would not determine each other.
-const COUPLING: u8 = 2;
+pub(super) const COUPLING: u8 = 2;
 
 /// The determinant of the coupling, 1 + g^2.
 const DETERMINANT: u8 = 1 ^ gf::mul(COUPLING, COUPLING);
@@ -204,6 +204,11 @@ impl<'a> Draft<'a> {
             }
         }
         self.ops = kept;
+    }
+
+    /// The draft as a plan, of which the price is known.
+    pub(super) fn plan(&self, price: Price) -> Plan {
+        Plan { reads: self.reads(), program: self.program(), price }
     }
 
     /// The reads, by shard and plane.

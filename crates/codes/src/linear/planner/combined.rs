@@ -18,10 +18,10 @@ const MOST_SHARDS_TRIED: usize = 8;
 
 /// What a node might send.
 #[derive(Clone)]
-struct Part<R> {
+pub(super) struct Part<R> {
     /// (sub-symbol, coefficient)
     terms: Vec<(usize, u8)>,
-    row: R,
+    pub(super) row: R,
 }
 
 impl<R: Row> Planner<'_, R> {
@@ -79,12 +79,8 @@ impl<R: Row> Planner<'_, R> {
     /// The candidate in which each of these nodes, dearest first, is cut down to what the others leave open. The nodes
     /// determine what is wanted.
     fn cut_down(&self, asked: &[usize]) -> Option<Candidate> {
-        let alpha = self.shape.alpha;
         let mut parts: Vec<Vec<Part<R>>> = vec![Vec::new(); self.shape.n];
-        for &shard in asked {
-            let whole = |sub: usize| Part { terms: vec![(sub, 1)], row: self.stored[shard * alpha + sub].clone() };
-            parts[shard] = (0..alpha).map(whole).collect();
-        }
+        asked.iter().for_each(|&shard| parts[shard] = self.whole(shard));
         let mut order = asked.to_vec();
         let price = |&shard: &usize| {
             let offer = self.have.0[shard]?;
@@ -100,9 +96,16 @@ impl<R: Row> Planner<'_, R> {
         self.candidate_from(&parts)
     }
 
+    /// The symbols of a node.
+    pub(super) fn whole(&self, shard: usize) -> Vec<Part<R>> {
+        let alpha = self.shape.alpha;
+        let part = |sub: usize| Part { terms: vec![(sub, 1)], row: self.stored[shard * alpha + sub].clone() };
+        (0..alpha).map(part).collect()
+    }
+
     /// Combinations of a node's parts, as few as determine the targets together with what others send. Those that are
     /// parts of the targets come first, since they leave less for others to send.
-    fn least_sent(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
+    pub(super) fn least_sent(&self, own: &[Part<R>], others: &[(usize, R)]) -> Vec<Part<R>> {
         let mut known = others.to_vec();
         let mut sent = Vec::new();
         let targets = added(&[], &self.targets);
@@ -160,7 +163,7 @@ impl<R: Row> Planner<'_, R> {
     }
 
     /// The sum of these multiples of parts, by index; `None` for zero.
-    fn combination(&self, own: &[Part<R>], factors: &[(usize, u8)]) -> Option<Part<R>> {
+    pub(super) fn combination(&self, own: &[Part<R>], factors: &[(usize, u8)]) -> Option<Part<R>> {
         let mut row = R::zeros(self.shape.native_count);
         let mut coefficients = vec![0; self.shape.alpha];
         for &(index, factor) in factors.iter().filter(|(_, factor)| *factor != 0) {
@@ -173,7 +176,7 @@ impl<R: Row> Planner<'_, R> {
     }
 
     /// The parts of a node that does not combine, without those that the others make redundant.
-    fn least_read(&self, mut own: Vec<Part<R>>, others: &[(usize, R)]) -> Vec<Part<R>> {
+    pub(super) fn least_read(&self, mut own: Vec<Part<R>>, others: &[(usize, R)]) -> Vec<Part<R>> {
         for index in (0..own.len()).rev() {
             let part = own.remove(index);
             if !spans(&with(others, &own), &self.targets) {
@@ -184,7 +187,7 @@ impl<R: Row> Planner<'_, R> {
     }
 
     /// The candidate made of what nodes send; each part is used.
-    fn candidate_from(&self, parts: &[Vec<Part<R>>]) -> Option<Candidate> {
+    pub(super) fn candidate_from(&self, parts: &[Vec<Part<R>>]) -> Option<Candidate> {
         let sent: Vec<(usize, &Part<R>)> =
             parts.iter().enumerate().flat_map(|(shard, parts)| parts.iter().map(move |part| (shard, part))).collect();
         let mut span: Span<R> = Span::new(self.shape.native_count);

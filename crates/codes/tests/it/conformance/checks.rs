@@ -159,7 +159,7 @@ impl Code {
     fn repairs_as_cheaply_as_claimed(&self, claims: &Claims) {
         for shard in self.some(self.shape().n) {
             for combines in [false, true] {
-                let Ok(repair) = analysis::repair(&*self.code, shard, combines) else {
+                let Ok(repair) = analysis::repair(&*self.code, &[shard], combines) else {
                     assert_eq!(self.shape().tolerance, 0, "{} repairs {shard}", self.spec());
                     continue;
                 };
