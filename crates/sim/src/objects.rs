@@ -35,6 +35,8 @@ const TURNS: u64 = 60;
 /// Readers at once, more than a shard may have without copies.
 const RUSH: usize = 6;
 const TURN_MS_MAX: u64 = 40_000;
+/// An operation takes some messages, one after the other.
+const AMBUSH_US_MAX: u64 = 20_000;
 /// After a member's trouble the others restore what it had: patience, and some rounds.
 const CALM: Duration = Duration::from_secs(900);
 /// Of a put: its number, and bytes that follow from it.
@@ -244,6 +246,9 @@ impl World {
         let begun = self.scheduler.now();
         self.operations.lock().push(Operation { name, kind, begun, ended: None, was: None });
         self.clients.insert(number, process);
+        if self.scheduler.chance(150) {
+            self.ambush(number, process);
+        }
         let bytes = self.scheduler.below(CONTENTS_BYTES_MAX);
         self.scheduler.tell(|| format!("{number}: {kind:?} {name}"));
         let (env, runtime) = env_of(process);
@@ -293,6 +298,19 @@ impl World {
         self.start_member(position);
         self.trouble = None;
         self.calm_since = self.scheduler.now();
+    }
+
+    /// A client is paused in the middle of what it does, maybe for longer than it takes to give its upload up.
+    fn ambush(&mut self, number: usize, process: ProcessId) {
+        self.faults += 1;
+        let (begins, lasts) = (self.scheduler.below(AMBUSH_US_MAX), self.scheduler.below(2 * 3_600_000));
+        self.scheduler.tell(|| format!("{number} is paused after {begins} us for {} s", lasts / 1000));
+        let scheduler = self.scheduler.clone();
+        self.scheduler.after(Duration::from_micros(begins), move || {
+            scheduler.pause(process, true);
+            let resumed = scheduler.clone();
+            scheduler.after(Duration::from_millis(lasts), move || resumed.pause(process, false));
+        });
     }
 
     fn strike_client(&mut self) {
