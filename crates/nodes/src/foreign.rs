@@ -14,7 +14,7 @@
 //! - `about.rs`: the kinds, as data. `url.rs`, `service.rs`: addresses, and the table of services.
 //! - `credentials.rs`: what a key file holds.
 //! - `node.rs`: the seven methods. `list.rs`: what is a complete list. `answer.rs`: what of an HTTP answer is believed.
-//!   `failure.rs`: what an error means.
+//!   `failure.rs`: what an error means. `datanode.rs`, `places.rs`: nodes of HDFS that are one DataNode each.
 //!
 //! Start reading at `service.rs`, then `node.rs`.
 
@@ -23,11 +23,15 @@ mod about;
 mod answer;
 mod credentials;
 #[cfg(feature = "foreign")]
+mod datanode;
+#[cfg(feature = "foreign")]
 mod failure;
 #[cfg(feature = "foreign")]
 mod list;
 #[cfg(feature = "foreign")]
 mod node;
+#[cfg(feature = "foreign")]
+mod places;
 mod service;
 mod url;
 

@@ -1,12 +1,13 @@
 //! Codes made ready: parsed once, their programs compiled once.
 
+use crate::shared_shards::{Fit, alike, fit};
 use parking_lot::RwLock;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
-use weft_codes::{Code, Compiled, Matrix, Offer, Offers, Plan, Program, Shape, Wanted};
+use weft_codes::{Code, Compiled, Matrix, Offers, Plan, Program, Shape, Wanted};
 use weft_format::ShardIndex;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
@@ -204,64 +205,6 @@ fn key(wanted: &Wanted, offers: &Offers) -> Box<[u64]> {
     key.into()
 }
 
-/// Two codes have a shard in common if both give it the same rows of their generators.
-fn alike(old: &dyn Code, new: &dyn Code) -> Vec<bool> {
-    let none = || vec![false; new.shape().n];
-    let layout = |code: &dyn Code| {
-        let shape = code.shape();
-        (shape.native_count, shape.alpha, shape.symbol_alignment_bytes)
-    };
-    if layout(old) != layout(new) {
-        return none();
-    }
-    let (Ok(of_old), Ok(of_new)) = (weft_codes::linear::generator(old), weft_codes::linear::generator(new)) else {
-        return none();
-    };
-    let (n, alpha) = (old.shape().n, old.shape().alpha);
-    let same =
-        |index: usize| index < n && (index * alpha..(index + 1) * alpha).all(|row| of_old.row(row) == of_new.row(row));
-    (0..new.shape().n).map(same).collect()
-}
-
-/// Where shards of segments of one code may stand in a wider one.
-pub(crate) struct Fit {
-    /// Segments that make one.
-    pub(crate) source_count: usize,
-    /// By shard of the wider code: the shards (source, index) that are the same.
-    pub(crate) places: Vec<Vec<(usize, usize)>>,
-}
-
-/// How segments of `old` fit into `new`: its shards may be theirs where the rows of both generators are the same, those of `old`
-/// moved to the native symbols of the source. `None`: nothing is gained, as the others do not follow from these.
-fn fit(old: &LoadedCode, new: &LoadedCode) -> Option<Fit> {
-    let (of_old, of_new) = (old.shape(), new.shape());
-    let (alpha, natives) = (of_old.alpha, of_old.native_count);
-    let source_count = of_new.native_count / natives;
-    let is_multiple = source_count > 1 && of_new.native_count.is_multiple_of(natives);
-    if !is_multiple || (alpha, of_old.symbol_alignment_bytes) != (of_new.alpha, of_new.symbol_alignment_bytes) {
-        return None;
-    }
-    let (rows, wide_rows) =
-        (weft_codes::linear::generator(&*old.code).ok()?, weft_codes::linear::generator(&*new.code).ok()?);
-    let is_same = |place: usize, source: usize, index: usize| {
-        (0..alpha).all(|sub| {
-            let (wide, own) = (wide_rows.row(place * alpha + sub), rows.row(index * alpha + sub));
-            let share = source * natives..(source + 1) * natives;
-            wide[share.clone()] == *own && (0..wide.len()).all(|native| share.contains(&native) || wide[native] == 0)
-        })
-    };
-    let shards = (0..source_count).flat_map(|source| (0..of_old.n).map(move |index| (source, index)));
-    let shards: Vec<(usize, usize)> = shards.collect();
-    let place = |place| shards.iter().copied().filter(|(source, index)| is_same(place, *source, *index)).collect();
-    let places: Vec<Vec<(usize, usize)>> = (0..of_new.n).map(place).collect();
-    let offer = |place: &Vec<(usize, usize)>| {
-        (!place.is_empty()).then_some(Offer { combines: false, request_price: 1, symbol_price: 1 })
-    };
-    let others = places.iter().enumerate().filter(|(_, place)| place.is_empty()).map(|(place, _)| place).collect();
-    new.code.plan(&Wanted::Shards(others), &Offers(places.iter().map(offer).collect())).ok()?;
-    Some(Fit { source_count, places })
-}
-
 /// What was found of two codes, by their specs.
 type Pairs<T> = RwLock<HashMap<(String, String), T>>;
 
@@ -308,14 +251,14 @@ impl Algebra {
         self.codes.write().insert(loaded.code.spec().into(), Arc::new(loaded));
     }
 
-    /// By shard of `new`: does the same shard of `old` hold the same, where both lay a segment out alike?
+    /// By shard of `new`: does the same shard of `old` hold the same, where a layout serves both?
     pub(crate) fn alike(&self, old: &LoadedCode, new: &LoadedCode) -> Arc<[bool]> {
         remembered(&self.alike, old, new, || alike(&*old.code, &*new.code).into())
     }
 
     /// How several segments of `old` may become one of `new`, with shards of theirs.
     pub(crate) fn fit(&self, old: &LoadedCode, new: &LoadedCode) -> Option<Arc<Fit>> {
-        remembered(&self.fits, old, new, || fit(old, new).map(Arc::new))
+        remembered(&self.fits, old, new, || fit(&*old.code, &*new.code).map(Arc::new))
     }
 
     /// Is shard `index` of a segment of `code` what `record`'s code has in its place?

@@ -1,4 +1,5 @@
 use super::*;
+use weft_codes::Offer;
 
 fn loaded(spec: &str) -> LoadedCode {
     LoadedCode::new(weft_codes::parse(spec).unwrap()).unwrap()

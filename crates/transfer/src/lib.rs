@@ -32,6 +32,7 @@ mod replicas;
 mod salvage;
 pub mod scheduler;
 pub mod shard_files;
+mod shared_shards;
 mod soundness;
 mod survivors;
 mod suspect;

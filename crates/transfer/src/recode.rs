@@ -6,9 +6,9 @@
 //!   -> verify what was written -> a record, for the caller to commit
 //! ```
 //!
-//! A shard serves two codes if both lay the segment out alike and give it the same rows of their generators: the data shards of all
-//! systematic codes with as many of them, some parities, and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter:
-//! of one segment nothing can be kept between these. Of several it can (`recode/merge.rs`).
+//! Which shards serve both codes is in `shared_shards.rs`: the data shards of all systematic codes with as many of them, some parities,
+//! and copies. A shard of `replica` has all data and one of `rs:4+2` a quarter: of one segment nothing can be kept between these. Of
+//! several it can (`recode/merge.rs`).
 
 mod choose;
 mod merge;
@@ -25,7 +25,7 @@ use crate::write::encode::encode;
 use crate::write::place::place_now;
 use crate::write::put::put;
 use crate::write::receipt::receipt;
-use crate::write::split::{geometry, split_as};
+use crate::write::split::{geometry, recut, split_as};
 use std::sync::Arc;
 use weft_env::planted::{Planted, has_planted};
 use weft_format::records::SegmentRecord;
@@ -233,20 +233,17 @@ fn begun(
     let alike = algebra.alike(&old, &new);
     let fits = |previous: &&SegmentRecord| previous.code == code && algebra.load_for(previous).is_ok();
     let previous = previous.filter(fits);
-    let geometry = match previous {
-        Some(previous) => previous.geometry,
-        None if alike.contains(&true) => record.geometry,
-        None => geometry(new.shape(), segment, record.geometry.data_bytes)?,
+    let recut = recut(&record.geometry, new.shape(), 1).filter(|_| alike.contains(&true));
+    let geometry = match (previous, recut) {
+        (Some(previous), _) => previous.geometry,
+        (None, Some(recut)) => recut,
+        (None, None) => geometry(new.shape(), segment, record.geometry.data_bytes)?,
     };
     let shard = |index: usize| {
         let kept = previous.and_then(|previous| previous.shards[index].clone());
-        let shared = (geometry == record.geometry && alike[index]).then(|| record.shards[index].clone()).flatten();
+        let shared = (recut == Some(geometry) && alike[index]).then(|| record.shards[index].clone()).flatten();
         shared.or(kept)
     };
     let shards = (0..new.shape().n).map(shard).collect();
     Ok(SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards })
 }
-
-#[cfg(test)]
-#[path = "recode_tests.rs"]
-mod tests;

@@ -183,7 +183,7 @@ pub(crate) fn check_object(
             ShardHealth::Damaged(Damage { how: error.to_string(), frames: unsound(runs) })
         }
         Ok(found) if !is_alike(inner, record, location, &found.header) => {
-            ShardHealth::Damaged(Damage::whole("its header names another code or geometry than the record"))
+            ShardHealth::Damaged(Damage::whole("its header names another code or length than the record"))
         }
         Ok(found) if found.digest != location.digest => {
             ShardHealth::Damaged(Damage::whole("it is intact and not the bytes that the record names"))
@@ -192,16 +192,11 @@ pub(crate) fn check_object(
     }
 }
 
-/// Is a shard with this header what the record means? One that was kept as it was when its segment was merged into this one has
-/// that segment's code and geometry; of it the length and the digest say enough.
+/// Is a shard with this header what the record means? Conversions keep shards, so it may have another code and layout, in which it is the
+/// same; one of another segment that was merged into this one may have any code, and of it the length and the digest say enough.
 fn is_alike(inner: &Inner, record: &SegmentRecord, location: &ShardLocation, header: &ShardHeader) -> bool {
-    match location.origin {
-        Some(_) => header.geometry.payload_bytes() == record.geometry.payload_bytes(),
-        None => {
-            header.geometry == record.geometry
-                && inner.algebra.is_shard_of(&header.code, record, header.identity.key.index)
-        }
-    }
+    header.geometry.payload_bytes() == record.geometry.payload_bytes()
+        && (location.origin.is_some() || inner.algebra.is_shard_of(&header.code, record, header.identity.key.index))
 }
 
 fn health_of(error: &NodeError) -> ShardHealth {

@@ -145,11 +145,13 @@ impl Policy {
         };
         let code = parse(&record.code)?;
         let shape = code.shape();
-        let later_nodes = record.later.as_ref().map(|later| parse(&later.code)).transpose()?.map(|code| code.shape().n);
+        let later = record.later.as_ref().map(|later| parse(&later.code)).transpose()?;
         let suitable = || (shape.k as u64 * SHARD_BYTES).clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX);
         let segment_bytes = record.sizes.segment_bytes.unwrap_or_else(suitable);
+        let segment_bytes =
+            later.as_ref().map_or(segment_bytes, |later| cut_evenly(segment_bytes, later.shape().alpha));
         let efficiency = shape.native_count as f64 / (shape.n * shape.alpha) as f64;
-        let (width, nodes) = (shape.n, shape.n.max(later_nodes.unwrap_or(0)));
+        let (width, nodes) = (shape.n, later.map_or(shape.n, |later| later.shape().n.max(shape.n)));
         Ok(Self { record, segment_bytes, efficiency, width, tolerance: shape.tolerance, nodes })
     }
 
@@ -159,6 +161,18 @@ impl Policy {
     /// The code is none of ours.
     pub fn with_code(&self, code: &str) -> Result<Self, VfsError> {
         Self::new(PolicyRecord { sizes: self.record.sizes, ..PolicyRecord::of(code, self.record.write_margin) })
+    }
+}
+
+/// As much or a little less: whole pages, and a whole number of symbols of a later code's cells. A conversion keeps copies as the data of
+/// such a code only then.
+fn cut_evenly(segment_bytes: u64, later_alpha: usize) -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let later_alpha = later_alpha as u64;
+    let unit = PAGE_BYTES.max(1 << later_alpha.trailing_zeros()) * (later_alpha >> later_alpha.trailing_zeros());
+    match segment_bytes.is_multiple_of(later_alpha) || segment_bytes < unit {
+        true => segment_bytes,
+        false => segment_bytes - segment_bytes % unit,
     }
 }
 
@@ -217,5 +231,11 @@ mod tests {
         assert_eq!(sized.with_code("rs:8+3").expect("known").segment_bytes, 64 << 20);
         let wide = Policy::new(policy_for("replica:3 then rs:8+3 after 30d").expect("a policy")).expect("known");
         assert_eq!(wide.nodes, 11, "what cannot be written later is not promised");
+        assert_eq!(wide.segment_bytes, 8 << 20);
+        let bytes_of = |text: &str| Policy::new(policy_for(text).expect("a policy")).expect("known").segment_bytes;
+        assert_eq!(bytes_of("replica:3 then clay:4+2 after 30d"), 8 << 20, "eight symbols a cell");
+        // 3 times 9 symbols.
+        assert_eq!(bytes_of("replica:3 then clay:6+3 after 30d"), (8 << 20) / (27 * 4096) * 27 * 4096);
+        assert_eq!(bytes_of("replica:3 segment 1048577B"), 1_048_577, "as it is said, where nothing comes later");
     }
 }

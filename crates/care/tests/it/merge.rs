@@ -172,7 +172,9 @@ async fn merged(node_count: u128, from: &str, code: &str, count: u128) -> (World
 
 #[tokio::test]
 async fn put_back_to_the_code_of_before_it_is_converted_as_any_segment() {
-    for (from, code) in [("replica:3", "rs:4+2"), ("rs:4+2", "rs:8+3"), ("rs:2+1", "lrc:4+2+2")] {
+    for (from, code) in
+        [("replica:3", "rs:4+2"), ("rs:4+2", "rs:8+3"), ("rs:2+1", "lrc:4+2+2"), ("replica:3", "clay:4+2")]
+    {
         let (world, _) = merged(40, from, code, 8).await;
         let count = living(&world).len() as u64;
         want(&world, from);
@@ -362,10 +364,10 @@ async fn killed_at_any_step_of_a_collection_nothing_is_taken_that_the_merged_seg
 
 #[tokio::test]
 async fn killed_at_any_step_every_file_is_whole_and_nothing_is_left_behind() {
-    for after in [false, true] {
+    for (after, code) in [(false, "rs:2+2"), (true, "rs:2+2"), (false, "clay:2+2"), (true, "msbasic:2")] {
         for steps in 0.. {
             let world = written(12, "replica:2", 4).await;
-            want(&world, "rs:2+2");
+            want(&world, code);
             let is_killed = killed(&world, steps, after).await;
             world.assert_contents().await;
             // A collector that comes right then takes nothing that anybody needs.
@@ -373,9 +375,9 @@ async fn killed_at_any_step_every_file_is_whole_and_nothing_is_left_behind() {
             world.assert_contents().await;
             let report = run(&world).await;
             assert_eq!(report.failures, [], "after {steps} steps");
-            assert_whole(&world, "rs:2+2").await;
+            assert_whole(&world, code).await;
             assert_tidied(&world).await;
-            assert_whole(&world, "rs:2+2").await;
+            assert_whole(&world, code).await;
             if !is_killed {
                 assert!(steps > 20, "two merges have more steps than {steps}");
                 assert_eq!(living(&world).len(), 2, "both were merged");

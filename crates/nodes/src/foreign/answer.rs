@@ -1,7 +1,8 @@
 //! What of an HTTP answer is believed: no redirect where the protocol has none, no more bytes than were asked for, no whole
 //! object in place of a range; and what refuses for load or for want of room says so.
 
-use super::failure::{Refusal, too_long};
+use super::datanode::DataNode;
+use super::failure::{Refusal, meaning, too_long};
 use crate::error::NodeErrorKind;
 use crate::node::SHARD_BYTES_MAX;
 use futures_util::StreamExt;
@@ -34,11 +35,13 @@ const LIST_BYTES_MAX: u64 = 256 << 20;
 /// An HTTP client that checks what comes back.
 pub(super) struct Checked {
     client: ReqwestTransport,
+    /// Where the bytes of files go, if not where the service sends them.
+    datanode: Option<DataNode>,
 }
 
 impl Checked {
     /// A client of its own for one node, so that no node waits for another's connections.
-    pub(super) fn new(follows_redirects: bool) -> Result<Self, reqwest::Error> {
+    pub(super) fn new(follows_redirects: bool, datanode: Option<DataNode>) -> Result<Self, reqwest::Error> {
         let redirects = match follows_redirects {
             true => reqwest::redirect::Policy::limited(REDIRECTS_MAX),
             false => reqwest::redirect::Policy::none(),
@@ -49,7 +52,7 @@ impl Checked {
             .redirect(redirects)
             .tcp_nodelay(true)
             .build()?;
-        Ok(Self { client: ReqwestTransport::new(client) })
+        Ok(Self { client: ReqwestTransport::new(client), datanode })
     }
 }
 
@@ -58,6 +61,19 @@ impl HttpTransport for Checked {
         if let Some(uri) = with_one_copy(request.method(), request.uri()) {
             *request.uri_mut() = uri;
         }
+        let instead = self.datanode.as_ref().and_then(|datanode| datanode.instead(request.method(), request.uri()));
+        let Some(uri) = instead else { return self.answered(request).await };
+        *request.uri_mut() = uri;
+        self.answered(request).await.map_err(|error| {
+            let (kind, detail) = meaning(&error);
+            let datanode = self.datanode.as_ref().expect("the request goes there");
+            Refusal { kind, detail: format!("{datanode}: {detail}") }.into()
+        })
+    }
+}
+
+impl Checked {
+    async fn answered(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
         let asked = Asked::of(&request);
         let deadline = deadline(request.body().len() as u64);
         let response = timeout(deadline, self.ask(request)).await.unwrap_or_else(|_| Err(silent()))?;
@@ -66,9 +82,7 @@ impl HttpTransport for Checked {
         }
         Ok(response.map(|body| bounded(body, asked.answer_bytes_max)))
     }
-}
 
-impl Checked {
     async fn ask(&self, request: Request<Buffer>) -> opendal::Result<Response<HttpBody>> {
         let can_be_repeated = !matches!(request.method().as_str(), "MOVE" | "POST");
         let again = can_be_repeated.then(|| request.clone());

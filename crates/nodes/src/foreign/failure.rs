@@ -38,6 +38,9 @@ pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
         ErrorKind::NotFound => {
             (NodeErrorKind::NotFound, "there is no such bucket or folder: make it, or correct the address")
         }
+        ErrorKind::PermissionDenied if is_hdfs_unable(error) => {
+            (NodeErrorKind::Unavailable, "HDFS cannot do it now: see whether its DataNodes are up and have room")
+        }
         ErrorKind::PermissionDenied => (
             NodeErrorKind::Denied,
             "it refuses access: give a key file (--key FILE) whose credentials may list, read, write and remove there",
@@ -58,6 +61,15 @@ pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
         _ => (NodeErrorKind::Io, "the request failed: see whether the server is well, and try again"),
     };
     (kind, format!("{what} (it says: {})", words(error)))
+}
+
+/// WebHDFS refuses with one status what is not allowed, what it cannot do, such as reading from a DataNode that is down, and a range that
+/// begins beyond a file's end. The exception that it names tells them apart.
+fn is_hdfs_unable(error: &Error) -> bool {
+    const NOT_ALLOWED: [&str; 4] = ["AccessControl", "Authoriz", "Security", "Token"];
+    let Some((_, said)) = error.message().split_once("WebHdfsError { exception: \"") else { return false };
+    let (name, rest) = said.split_once('"').unwrap_or((said, ""));
+    !NOT_ALLOWED.iter().any(|word| name.contains(word)) && !rest.contains("out of the range")
 }
 
 /// Did the ssh program below a connection by SFTP fail?

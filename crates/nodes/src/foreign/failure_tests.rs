@@ -38,3 +38,20 @@ fn finding_32_what_failed_comes_first_in_our_words_and_ends_in_the_mend() {
     let (_, other) = said(ErrorKind::Unexpected, "odd");
     assert_eq!(other, "the request failed: see whether the server is well, and try again (it says: odd)");
 }
+
+#[test]
+fn hdfs_refuses_what_it_cannot_do_as_it_refuses_what_is_not_allowed() {
+    let kind = |exception: &str, words: &str| {
+        let said =
+            format!("WebHdfsError {{ exception: \"{exception}\", message: \"{words}\", java_class_name: \"j\" }}");
+        meaning(&Error::new(ErrorKind::PermissionDenied, said)).0
+    };
+    for exception in ["IOException", "SafeModeException", "StandbyException"] {
+        assert_eq!(kind(exception, "no SecurityException"), NodeErrorKind::Unavailable, "{exception}");
+    }
+    for exception in ["AccessControlException", "AuthorizationException", "SecurityException", "InvalidToken"] {
+        assert_eq!(kind(exception, "no"), NodeErrorKind::Denied, "{exception}");
+    }
+    let beyond = "Offset=20297 out of the range [0, 20296); OPEN, path=/weft/1/15/a";
+    assert_ne!(kind("IOException", beyond), NodeErrorKind::Unavailable, "a reader looks how long the file is");
+}

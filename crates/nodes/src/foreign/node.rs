@@ -2,8 +2,10 @@
 
 use super::answer::{Checked, DEADLINE, deadline};
 use super::credentials::Credentials;
+use super::datanode::{DataNode, Place};
 use super::failure::{meaning, too_long};
 use super::list::{self, Found, modified_ms};
+use super::places::Places;
 use super::service::{Authority, Layout};
 use super::url::ForeignUrl;
 use crate::error::{NodeError, NodeErrorKind};
@@ -51,6 +53,8 @@ pub struct ForeignNode {
     place: String,
     expected: NodeIdentity,
     operator: Operator,
+    /// If it is bound to a DataNode.
+    places: Option<Places>,
     layout: Layout,
     reads_to_end: bool,
     capability: &'static Capability,
@@ -81,11 +85,14 @@ impl ForeignNode {
         identity: NodeIdentity,
         credentials: &Credentials,
     ) -> Result<Self, NodeError> {
-        let operator = operator(url, credentials).map_err(|error| {
+        let unusable = |error: opendal::Error| {
             let (_, detail) = meaning(&error);
             NodeError::new(NodeErrorKind::Denied, name, format!("{url} cannot be used: {detail}"))
-        })?;
-        Ok(Self::with_operator(url, operator, name, identity))
+        };
+        let operator = operator(url, credentials).map_err(unusable)?;
+        let places = DataNode::of(url).map(|datanode| Places::new(datanode, url, credentials)).transpose();
+        let places = places.map_err(|error| unusable(no_client(error)))?;
+        Ok(Self { places, ..Self::with_operator(url, operator, name, identity) })
     }
 
     /// The same by an operator that is there.
@@ -96,6 +103,7 @@ impl ForeignNode {
             place: url.to_string(),
             expected: identity,
             operator,
+            places: None,
             layout: url.service.layout,
             reads_to_end: url.service.reads_to_end,
             capability: about.expect("each service has a kind").capability,
@@ -153,6 +161,7 @@ impl ForeignNode {
             Err(Absence::Absent) => return Err(self.not_kept("its identity")),
             Err(Absence::Unknown(error)) => return Err(error),
         }
+        self.keep_in_place(IDENTITY_FILE, "its identity").await?;
         // What cannot be listed cannot be cared for.
         list::everything(&self.operator, self.layout).await.map_err(|error| self.failure(&error, "listing it"))?;
         Ok(())
@@ -325,7 +334,10 @@ impl ForeignNode {
             Layout::Folders { renames: true, .. } => self.write_and_rename(key, &path, body.clone()).await,
         };
         match written {
-            Ok(metadata) => self.check_stored(key, &path, &metadata, bytes).await?,
+            Ok(metadata) => {
+                self.check_stored(key, &path, &metadata, bytes).await?;
+                self.keep_in_place(&path, &format!("shard {key}")).await?;
+            }
             Err(error) if matches!(error.kind(), ErrorKind::Conflict) || meaning(&error).0 == NodeErrorKind::Exists => {
                 return self.same_or_exists(key, &path, &body).await;
             }
@@ -354,7 +366,8 @@ impl ForeignNode {
             _ => false,
         };
         match is_same {
-            true => Ok(()),
+            // It may be named by a record: it stays, wherever it is.
+            true => self.check_place(path, &format!("shard {key}")).await,
             false => {
                 let detail = format!("shard {key} exists with other bytes; names are never used twice");
                 Err(self.error(NodeErrorKind::Exists, detail))
@@ -387,6 +400,32 @@ impl ForeignNode {
             Ok(_) => Err(self.not_kept(&format!("shard {key}"))),
             Err(error) => Err(self.failure(&error, &format!("looking for shard {key} once stored"))),
         }
+    }
+
+    /// That HDFS has a file on the DataNode that this node is bound to.
+    async fn check_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
+        let Some(places) = &self.places else { return Ok(()) };
+        let asked = places.of(path).await;
+        let found = match asked.map_err(|error| self.failure(&error, &format!("asking where HDFS has {what}")))? {
+            Place::Here => return Ok(()),
+            Place::Elsewhere(found) => found.join(", "),
+        };
+        let (place, datanode) = (&self.place, &places.datanode);
+        let detail = format!(
+            "{place}: HDFS has {what} on `{found}` and not on {datanode}: see whether that DataNode is in service and has room, and name it as \
+             HDFS does"
+        );
+        Err(self.error(NodeErrorKind::Full, detail))
+    }
+
+    /// As [`Self::check_place`], of a file that was stored just now; it is removed if it is not there.
+    async fn keep_in_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
+        let checked = self.check_place(path, what).await;
+        if checked.is_err() {
+            // What is left is found by a later put, or by the collector.
+            let _ = self.operator.delete(path).await;
+        }
+        checked
     }
 
     async fn get_at_leisure(&self, key: ShardKey, start: u64, length: u64) -> Result<Bytes, NodeError> {
@@ -612,8 +651,11 @@ fn operator(url: &ForeignUrl, credentials: &Credentials) -> opendal::Result<Oper
             settings.push((secret.opendal.to_owned(), value.to_owned()));
         }
     }
-    let transport = Checked::new(url.service.follows_redirects)
-        .map_err(|error| opendal::Error::new(ErrorKind::Unexpected, "making an HTTP client").set_source(error))?;
+    let transport = Checked::new(url.service.follows_redirects, DataNode::of(url)).map_err(no_client)?;
     let context = OperationContext::new().with_http_transport(HttpTransporter::new(transport));
     Ok(Operator::via_iter(url.service.opendal, settings)?.with_context(context))
+}
+
+fn no_client(error: reqwest::Error) -> opendal::Error {
+    opendal::Error::new(ErrorKind::Unexpected, "making an HTTP client").set_source(error)
 }

@@ -22,6 +22,8 @@ pub(super) struct Service {
     /// Is what is read always read to the object's end? OpenDAL leaves an FTP transfer in the middle and uses the connection again:
     /// what the server says of that may be taken for its answer to something else, and fails it.
     pub(super) reads_to_end: bool,
+    /// The HTTP port of its DataNodes, if a node can be bound to one of them.
+    pub(super) datanode_port: Option<u16>,
 }
 
 /// What stands between `://` and the path.
@@ -73,6 +75,7 @@ const fn bucket(kind: &'static str, options: &'static [Setting], secrets: &'stat
         layout: Layout::Flat,
         follows_redirects: false,
         reads_to_end: false,
+        datanode_port: None,
     }
 }
 
@@ -97,6 +100,7 @@ const FTP: Service = Service {
     layout: Layout::Folders { renames: false, show_themselves: false },
     follows_redirects: false,
     reads_to_end: true,
+    datanode_port: None,
 };
 
 const WEBDAV: Service = Service {
@@ -118,6 +122,7 @@ const WEBHDFS: Service = Service {
     options: &[Setting { name: "user", opendal: "user_name" }],
     secrets: &[same("delegation")],
     follows_redirects: true,
+    datanode_port: Some(9864),
     ..WEBDAV
 };
 
@@ -185,7 +190,7 @@ pub(super) const SERVICES: [Service; 26] = [
     FTP,
     Service { scheme: "ftps", authority: host("ftps://"), ..FTP },
     WEBHDFS,
-    Service { scheme: "swebhdfs", authority: host("https://"), ..WEBHDFS },
+    Service { scheme: "swebhdfs", authority: host("https://"), datanode_port: Some(9865), ..WEBHDFS },
     Service {
         scheme: "hdfs",
         kind: "hdfs-native",

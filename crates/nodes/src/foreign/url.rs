@@ -22,6 +22,9 @@ pub struct ForeignUrl {
 /// How much the node may hold; the only option that all services have.
 const QUOTA: &str = "quota";
 
+/// Which DataNode of HDFS the node is.
+const DATANODE: &str = "datanode";
+
 /// Text that is no such address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForeignUrlError {
@@ -60,6 +63,9 @@ pub enum ForeignUrlError {
         /// The setting.
         name: String,
     },
+    /// No DataNode.
+    #[error("`{0}` is no DataNode: write HOST or HOST:PORT, its HTTP address, with the host as the NameNode names it")]
+    DataNode(String),
     /// No number of bytes.
     #[error("`{0}` is no quota: write a number and kB, MB, GB, TB, KiB, MiB, GiB or TiB, such as 500GB")]
     Quota(String),
@@ -80,6 +86,12 @@ impl ForeignUrl {
     /// The most bytes that the node may hold, if that was said.
     pub fn quota_bytes(&self) -> Option<u64> {
         self.options.get(QUOTA).and_then(|text| bytes(text))
+    }
+
+    /// The DataNode that the node is bound to, and the port that it has where none is given.
+    #[cfg(feature = "foreign")]
+    pub(super) fn datanode(&self) -> Option<(&str, u16)> {
+        Some((self.options.get(DATANODE)?, self.service.datanode_port?))
     }
 
     /// Names that a key file for it may hold.
@@ -126,6 +138,9 @@ fn parse(service: &'static Service, rest: &str) -> Result<ForeignUrl, ForeignUrl
         if name == QUOTA && bytes(&value).is_none() {
             return Err(ForeignUrlError::Quota(value));
         }
+        if name == DATANODE && !is_host(&value) {
+            return Err(ForeignUrlError::DataNode(value));
+        }
         if value.is_empty() || value.chars().any(char::is_control) || options.insert(name, value).is_some() {
             return Err(ForeignUrlError::Value(name.to_owned()));
         }
@@ -134,7 +149,8 @@ fn parse(service: &'static Service, rest: &str) -> Result<ForeignUrl, ForeignUrl
 }
 
 fn known_option(service: &Service, name: &str) -> Result<&'static str, ForeignUrlError> {
-    let known = || service.options.iter().map(|option| option.name).chain([QUOTA]);
+    let datanode = service.datanode_port.map(|_| DATANODE);
+    let known = || service.options.iter().map(|option| option.name).chain(datanode).chain([QUOTA]);
     if let Some(known) = known().find(|known| *known == name) {
         return Ok(known);
     }

@@ -18,6 +18,7 @@ fn one_place_has_one_text() {
         ("webdavs://nas/remote.php/dav/files/me%20too", "webdavs://nas/remote.php/dav/files/me%20too"),
         ("sftp://me@nas:2222/srv/weft?identity=/root/.ssh/id", "sftp://me@nas:2222/srv/weft?identity=/root/.ssh/id"),
         ("swebhdfs://[::1]:9871/weft?user=me&quota=10TB", "swebhdfs://[::1]:9871/weft?quota=10TB&user=me"),
+        ("webhdfs://nn:9870/weft?datanode=dn3:9864&user=me", "webhdfs://nn:9870/weft?datanode=dn3:9864&user=me"),
         ("gcs://bucket/p#lost-12ab", "gcs://bucket/p"),
         ("gdrive://mine/a folder", "gdrive://mine/a%20folder"),
         ("ftps://nas:2121/weft/", "ftps://nas:2121/weft"),
@@ -58,6 +59,11 @@ fn what_cannot_be_right_is_told_so() {
         let text = format!("s3://b?quota={quota}");
         assert!(matches!(error(&text), ForeignUrlError::Quota(_)), "{text}");
     }
+    for datanode in ["dn3:", "dn3:0", "me@dn3", "a/b", "dn3 dn4", ""] {
+        let text = format!("webhdfs://nn/weft?datanode={datanode}");
+        assert!(matches!(error(&text), ForeignUrlError::DataNode(_)), "{text}");
+    }
+    assert!(error("webdav://nas/weft?datanode=dn3").to_string().contains("no option `datanode`"));
     let unknown = error("webdav://h/p?user=me").to_string();
     assert!(unknown.contains("`user`") && unknown.contains("quota"), "{unknown}");
 }

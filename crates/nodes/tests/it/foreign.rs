@@ -1,5 +1,6 @@
 //! Nodes on storage of others, against real servers and against faulty servers.
 
+mod datanode;
 mod faulty;
 
 use crate::servers;

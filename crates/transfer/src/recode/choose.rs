@@ -3,7 +3,9 @@
 //! One shard is kept for each native symbol of a source; of copies one is enough. All that are kept must lie in unlike failure
 //! domains, as the shards of any segment: that decides which segments may be merged.
 
-use crate::algebra::{Algebra, Fit};
+use crate::algebra::Algebra;
+use crate::shared_shards::Fit;
+use crate::write::split::recut;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use weft_cluster::View;
@@ -150,7 +152,7 @@ impl MergeCandidates {
     }
 }
 
-/// How segments of this record's code fit into `code`; `None`: they do not, or would be too long.
+/// How segments that lie like this one fit into `code`; `None`: they do not, or would be too long.
 pub(crate) fn fit(algebra: &Algebra, view: &View, record: &SegmentRecord, code: &str) -> Option<Arc<Fit>> {
     let (old, new) = (algebra.load_for(record).ok()?, algebra.load(code).ok()?);
     // Where groups are to lie together, shards that stay where they are would not.
@@ -158,7 +160,7 @@ pub(crate) fn fit(algebra: &Algebra, view: &View, record: &SegmentRecord, code: 
         return None;
     }
     let fit = algebra.fit(&old, &new)?;
-    record.geometry.merged(fit.source_count as u32).validate().is_ok().then_some(fit)
+    recut(&record.geometry, new.shape(), fit.source_count as u32).map(|_| fit)
 }
 
 /// The last of them, with the first others that it may be merged with.

@@ -11,6 +11,8 @@ use super::{Recoded, plain_bytes};
 use crate::error::RecodeError;
 use crate::in_flight::Call;
 use crate::transfer::Transfer;
+use crate::write::split::recut;
+use weft_format::geometry::Geometry;
 use weft_format::records::{Origin, SegmentRecord, ShardLocation};
 use weft_format::{SegmentId, ShardIndex};
 
@@ -40,7 +42,10 @@ impl Transfer {
             let records: Vec<&SegmentRecord> = sources.iter().map(|(_, record)| record).collect();
             let fit = fit.filter(|_| records.iter().all(|record| is_alike(record))).ok_or_else(unfit)?;
             let kept = kept(&fit, &records, domain_of(&view, now_ms)).ok_or_else(unfit)?;
-            let mut begun = begun(sources, &kept, code);
+            let new = self.inner.algebra.load(code);
+            let new = new.map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
+            let geometry = recut(&first.geometry, new.shape(), sources.len() as u32).ok_or_else(unfit)?;
+            let mut begun = begun(sources, &kept, code, geometry);
             let bytes_verified = self.keep_sound(segment, &mut begun).await;
             if let Some(index) = (0..kept.len()).find(|index| kept[*index].is_some() && begun.shards[*index].is_none())
             {
@@ -65,7 +70,7 @@ fn aliased(segment: SegmentId, index: usize, location: &ShardLocation) -> ShardL
 }
 
 /// The record of the merged segment, with the shards that are kept.
-fn begun(sources: &[(SegmentId, SegmentRecord)], kept: &Kept, code: &str) -> SegmentRecord {
+fn begun(sources: &[(SegmentId, SegmentRecord)], kept: &Kept, code: &str, geometry: Geometry) -> SegmentRecord {
     let newest = sources.iter().map(|(_, record)| record.generation).max().expect("there are sources");
     let location = |(source, index): (usize, usize)| {
         let (source, record) = &sources[source];
@@ -73,7 +78,7 @@ fn begun(sources: &[(SegmentId, SegmentRecord)], kept: &Kept, code: &str) -> Seg
     };
     SegmentRecord {
         code: code.into(),
-        geometry: sources[0].1.geometry.merged(sources.len() as u32),
+        geometry,
         generation: newest,
         shards: kept.iter().map(|kept| kept.map(location)).collect(),
     }

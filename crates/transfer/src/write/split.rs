@@ -93,17 +93,43 @@ fn geometry_with(
         .map_err(|error| WriteError::Size { segment, detail: error.to_string() })
 }
 
+/// How a segment that lies like `geometry` lies under a code of this shape as one of `count` sources, with the bytes of plain shards as
+/// they are; `None`: there is no such layout.
+pub(crate) fn recut(geometry: &Geometry, new: &Shape, count: u32) -> Option<Geometry> {
+    let merged = geometry.merged(count);
+    let (native_count, alpha) = (new.native_count as u32, new.alpha as u32);
+    let alignment_bytes = new.symbol_alignment_bytes as u32;
+    let symbol_bytes = if (merged.alpha, merged.alignment_bytes) == (alpha, alignment_bytes) {
+        merged.symbol_bytes
+    } else if geometry.source().native_count == geometry.alpha {
+        // A source in one shard is its data in their order, however they are cut.
+        symbol_bytes(alpha, None)
+    } else {
+        let cell_bytes = merged.symbol_bytes.checked_mul(merged.alpha)?;
+        // Symbols of whole frames, as writers cut them: a repair that reads some of a shard's symbols would read others with them.
+        let is_whole =
+            cell_bytes.is_multiple_of(alpha) && (cell_bytes / alpha).is_multiple_of(FRAME_PAYLOAD_BYTES as u32);
+        is_whole.then_some(cell_bytes / alpha)?
+    };
+    let recut = Geometry { native_count, alpha, symbol_bytes, alignment_bytes, ..merged };
+    let product = |native_count: u32, alpha: u32| u64::from(native_count) * u64::from(alpha);
+    let is_as_wide = product(merged.native_count, alpha) == product(native_count, merged.alpha);
+    // The last cells may be padded unlike.
+    (is_as_wide && recut.validate().is_ok() && recut.payload_bytes() == geometry.payload_bytes()).then_some(recut)
+}
+
 /// Data bytes of a full stripe.
 pub(crate) fn full_stripe_bytes(shape: &Shape) -> u64 {
-    let alpha = shape.alpha as u32;
-    u64::from(cell_bytes_target(alpha, None) / alpha.max(1)) * shape.native_count as u64
+    u64::from(symbol_bytes(shape.alpha as u32, None)) * shape.native_count as u64
+}
+
+fn cell_bytes_target(alpha: u32, chosen: Option<u32>) -> u32 {
+    symbol_bytes(alpha, chosen).saturating_mul(alpha)
 }
 
 /// Symbols of whole frames: a repair that reads some of a shard's symbols must not read frames that others begin in.
-fn cell_bytes_target(alpha: u32, chosen: Option<u32>) -> u32 {
-    let symbol_bytes =
-        (chosen.unwrap_or(CELL_BYTES_TARGET) / alpha.max(1)).max(1).next_multiple_of(FRAME_PAYLOAD_BYTES as u32);
-    symbol_bytes.saturating_mul(alpha)
+fn symbol_bytes(alpha: u32, cell_bytes: Option<u32>) -> u32 {
+    (cell_bytes.unwrap_or(CELL_BYTES_TARGET) / alpha.max(1)).max(1).next_multiple_of(FRAME_PAYLOAD_BYTES as u32)
 }
 
 /// Any `n - tolerance` shards decode; `margin` more, but never more than n.

@@ -24,10 +24,19 @@ struct Merged {
 
 /// Segments of a house, until some of them can be merged.
 async fn group_of(house: &House, from: &str, code: &str) -> (Vec<(SegmentId, SegmentRecord)>, Vec<u8>) {
+    group_of_length(house, from, code, SOURCE_BYTES).await
+}
+
+async fn group_of_length(
+    house: &House,
+    from: &str,
+    code: &str,
+    source_bytes: usize,
+) -> (Vec<(SegmentId, SegmentRecord)>, Vec<u8>) {
     let mut candidates = house.transfer.merge_candidates();
     let mut written: Vec<(SegmentId, SegmentRecord, Vec<u8>)> = Vec::new();
     for number in 0..200 {
-        let data = bytes(SOURCE_BYTES, number);
+        let data = bytes(source_bytes, number);
         let record = house.write(segment(number), from, &data).await;
         written.push((segment(number), (*record).clone(), data));
         let settled = candidates.offer(segment(number), (*record).clone(), code);
@@ -60,7 +69,7 @@ impl Merged {
 
     async fn assert_reads(&self, record: &SegmentRecord) {
         let record = Arc::new(record.clone());
-        let part = SOURCE_BYTES as u64;
+        let part = (self.data.len() / self.sources.len()) as u64;
         let over_sources = [part - 1..part + 1, part - 70_000..2 * part - 5, part..2 * part];
         for range in ranges(self.data.len() as u64).into_iter().chain(over_sources) {
             self.house.read_same(self.merged, &record, range, &self.data).await;
@@ -95,6 +104,75 @@ async fn copies_become_data_shards_and_only_parities_move() {
         house.read_same(*merged, &Arc::new(record.clone()), 0..data.len() as u64, data).await;
         let across = SOURCE_BYTES as u64 - 9_000..SOURCE_BYTES as u64 + 9_000;
         house.read_same(*merged, &Arc::new(record.clone()), across, data).await;
+    }
+}
+
+/// Bytes that each node was sent so far.
+fn received(house: &House) -> Vec<u64> {
+    house.nodes.iter().map(|node| node.record.counts().bytes_written).collect()
+}
+
+/// As [`SOURCE_BYTES`], and a whole number of symbols of every code below.
+const EVEN_BYTES: usize = 300_000;
+
+#[tokio::test]
+async fn of_codes_of_several_symbols_a_cell_only_parities_are_written_too() {
+    for (code, k, n) in
+        [("msbasic:4", 4, 8), ("basic:4+4,d=6", 4, 8), ("clay:4+2", 4, 6), ("msr:3+3,d=5", 3, 6), ("crs:4+2", 4, 6)]
+    {
+        let house = House::new(14);
+        let (sources, data) = group_of_length(&house, "replica:3", code, EVEN_BYTES).await;
+        assert_eq!(sources.len(), k, "{code}");
+        let before = received(&house);
+        let merged = segment(1000);
+        let recoded = house.transfer.merge(merged, &sources, code).await.expect("merged");
+        let record = &recoded.record;
+        let shard_bytes = object_bytes(EVEN_BYTES as u64);
+        assert_eq!((recoded.reused_count, recoded.written_count), (k as u64, (n - k) as u64), "{code}");
+        assert_eq!(recoded.bytes_written, (n - k) as u64 * shard_bytes, "{code}");
+        assert!(recoded.bytes_read <= k as u64 * shard_bytes, "{code}: {recoded:?}");
+        // By the nodes' own count: each of those with a parity was sent one, and no other anything.
+        let parities: BTreeSet<NodeId> = (k..n).map(|index| house.node_of(record, index).id).collect();
+        for ((node, before), after) in house.nodes.iter().zip(before).zip(received(&house)) {
+            let expected = if parities.contains(&node.id) { shard_bytes } else { 0 };
+            assert_eq!(after - before, expected, "{code}: node {}", node.id);
+        }
+        let tolerance = weft_codes::parse(code).expect("a code").shape().tolerance;
+        let all = Merged { house, sources, data, merged, recoded: recoded.clone() };
+        all.assert_sound(record).await;
+        for lost in [vec![], (0..tolerance).collect(), (k - 1..k - 1 + tolerance).collect::<Vec<usize>>()] {
+            all.house.lose(record, &lost);
+            let shared = Arc::new(record.clone());
+            for range in [0..all.data.len() as u64, 2 * EVEN_BYTES as u64 - 9_000..2 * EVEN_BYTES as u64 + 9_000] {
+                all.house.read_same(merged, &shared, range, &all.data).await;
+            }
+        }
+        all.house.heal();
+        // A lost copy is rebuilt as a shard of the code's own.
+        let lost = all.house.node_of(record, 1);
+        lost.memory.remove(key(merged, record, 1)).await.expect("removed");
+        let rebuilt = all.house.transfer.rebuild(merged, record, &[ShardIndex(1)]).await.expect("rebuilt").record;
+        assert_eq!(key(merged, &rebuilt, 1).segment, merged);
+        all.assert_sound(&rebuilt).await;
+        // And back: all is written, since no copy is a quarter.
+        let copies = all.house.transfer.recode(merged, &rebuilt, "replica:3", None).await.expect("recoded");
+        assert_eq!(copies.reused_count, 0);
+        all.house.read_same(merged, &Arc::new(copies.record), 0..all.data.len() as u64, &all.data).await;
+    }
+}
+
+#[tokio::test]
+async fn where_symbols_do_not_divide_a_copy_or_cells_hold_more_than_data_nothing_is_kept() {
+    let house = House::new(14);
+    for (length, code) in [(SOURCE_BYTES, "clay:4+2"), (EVEN_BYTES, "mojette:4+2"), (EVEN_BYTES, "embr:n=6,k=4")] {
+        let mut candidates = house.transfer.merge_candidates();
+        let data = bytes(length, 5);
+        let id = segment(length as u64 + code.len() as u64);
+        let record = house.write(id, "replica:3", &data).await;
+        assert_eq!(candidates.offer(id, (*record).clone(), code), [vec![id]], "{code}: it waits for no other");
+        let recoded = house.transfer.recode(id, &record, code, None).await.expect("recoded");
+        assert_eq!((recoded.reused_count, recoded.bytes_saved), (0, 0), "{code}");
+        house.read_same(id, &Arc::new(recoded.record), 0..length as u64, &data).await;
     }
 }
 
@@ -182,11 +260,45 @@ async fn repaired_moved_and_recoded_it_gets_shards_of_its_own() {
 
 #[tokio::test]
 async fn where_a_node_combines_a_lost_shard_of_a_source_is_rebuilt_so() {
-    let house = House::that_combines(12);
-    let (sources, data) = group_of(&house, "rs:2+2", "lrc:4+2+2").await;
-    let record = house.transfer.merge(segment(1000), &sources, "lrc:4+2+2").await.expect("merged").record;
-    let rebuilt = house.transfer.rebuild(segment(1000), &record, &[ShardIndex(0)]).await.expect("rebuilt");
-    house.read_same(segment(1000), &Arc::new(rebuilt.record), 0..data.len() as u64, &data).await;
+    for (from, code) in [("rs:2+2", "lrc:4+2+2"), ("replica:3", "msr:4+4,d=7"), ("replica:2", "basic:4+4,d=6")] {
+        let house = House::that_combines(14);
+        let (sources, data) = group_of_length(&house, from, code, EVEN_BYTES).await;
+        let record = house.transfer.merge(segment(1000), &sources, code).await.expect("merged").record;
+        let rebuilt = house.transfer.rebuild(segment(1000), &record, &[ShardIndex(0)]).await.expect("rebuilt");
+        assert_eq!(
+            rebuilt.record.shards[0].as_ref().map(|shard| shard.digest),
+            record.shards[0].as_ref().map(|shard| shard.digest)
+        );
+        house.read_same(segment(1000), &Arc::new(rebuilt.record), 0..data.len() as u64, &data).await;
+    }
+}
+
+/// One segment, whose data shards stay while its code changes.
+#[tokio::test]
+async fn data_shards_stay_where_cells_are_cut_otherwise() {
+    let house = House::new(14);
+    let (data, id) = (bytes(EVEN_BYTES, 7), segment(1));
+    let mut record = (*house.write(id, "rs:4+2", &data).await).clone();
+    let places = |record: &SegmentRecord| -> Vec<_> {
+        (0..4).map(|index| (house.node_of(record, index).id, key(id, record, index))).collect()
+    };
+    let before = places(&record);
+    for (code, written) in [("clay:4+2", 2), ("msbasic:4", 4), ("crs:4+2", 2), ("rs:4+3", 3)] {
+        let recoded = house.transfer.recode(id, &record, code, None).await.expect("recoded");
+        assert_eq!((recoded.reused_count, recoded.written_count), (4, written), "{code}");
+        assert!(recoded.bytes_saved >= EVEN_BYTES as u64, "{code}: {recoded:?}");
+        record = recoded.record;
+        assert_eq!(places(&record), before, "{code}: the data stays where it is");
+        let health = house.transfer.verify(id, &record).await;
+        assert_eq!(health.shards, vec![ShardHealth::Sound; record.shards.len()], "{code}");
+        for lost in [vec![], vec![0, 3]] {
+            house.lose(&record, &lost);
+            house.read_same(id, &Arc::new(record.clone()), 0..data.len() as u64, &data).await;
+        }
+        house.heal();
+        // One that moves or is rebuilt is the same again.
+        record = house.transfer.relocate(id, &record, ShardIndex(5), None).await.expect("moved").record;
+    }
 }
 
 #[tokio::test]
