@@ -4,7 +4,7 @@
 //! shards`. [`weft_transfer::Balance`] decides which shards move, and how far. A move is the mending of a misplaced shard. The choice is
 //! not stored: a run after a crash counts again and finds the rest.
 
-use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::census::CareError;
 use crate::clock::JobClock;
 use crate::job::Job;
@@ -135,7 +135,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     let silent: BTreeSet<NodeId> = view.members.keys().copied().filter(|id| !roster.answers(*id)).collect();
     let mut holdings = Holdings::default();
     for entry in Walk::living(catalogue) {
-        let (_, record) = entry?;
+        let record = entry?.record;
         holdings.add(&view, record.nodes(), record.shard_bytes());
     }
     let mut balance = Balance::new(&view, &holdings, &silent);
@@ -151,7 +151,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     let mut work = Work::default();
     for pass in [Pass::Preferred, Pass::Any].into_iter().filter(|_| is_out) {
         for entry in Walk::living(catalogue) {
-            let (segment, record) = entry?;
+            let Surveyed { segment, record, .. } = entry?;
             let shard_bytes = record.shard_bytes();
             let nodes: Vec<Option<NodeId>> =
                 record.shards.iter().map(|location| Some(location.as_ref()?.node)).collect();

@@ -1,7 +1,8 @@
 //! The metrics of a worker and of its volume, for Prometheus.
 
 use crate::catalogue::{Catalogue, CatalogueError};
-use crate::census::{Tally, glance};
+use crate::census::Tally;
+use crate::glance::glance;
 use crate::job::Progress;
 use crate::roster::Roster;
 use crate::watch::Verdict;

@@ -6,10 +6,11 @@
 
 pub mod memory;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
-    Wanted,
+    SumsRecord, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -56,6 +57,15 @@ pub struct Surveyed {
     pub damage: DamageRecord,
 }
 
+/// Sums over all segments, as of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summed {
+    /// Over all that have a record, dead ones included.
+    pub sums: SumsRecord,
+    /// Those that were to be looked at one by one, by id. They are in the sums, too.
+    pub apart: Vec<Surveyed>,
+}
+
 /// The catalogue of segments. Listings are ascending and continue after the last entry of the page before.
 pub trait Catalogue: Send + Sync {
     /// All nodes of the volume.
@@ -71,15 +81,12 @@ pub trait Catalogue: Send + Sync {
     /// A segment's record; `None` when there is none (any more).
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError>;
 
-    /// All segments, live and dead.
-    fn segments(
-        &self,
-        after: Option<SegmentId>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError>;
-
-    /// The same, each with what is counted and noted of it, all as of one moment.
+    /// Up to `limit` segments after `after`, dead ones included, each with what is counted and noted of it, all as of one moment.
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError>;
+
+    /// Sums over all segments, and those segments of which they do not say enough: each that is dead or marked, or has a shard on a node
+    /// that is not among `sound`. All as of one moment. `None`: these are so many that a walk over all is as good.
+    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError>;
 
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;
@@ -219,28 +226,11 @@ pub trait Catalogue: Send + Sync {
 /// Segments per page of a walk: enough to make the pages' cost vanish, few enough to hold.
 const PAGE: usize = 512;
 
-/// All segments with what is counted and noted of them, page by page.
-pub(crate) fn surveyed(
-    catalogue: &dyn Catalogue,
-    mut each: impl FnMut(Surveyed) -> Result<(), CatalogueError>,
-) -> Result<(), CatalogueError> {
-    let mut after = None;
-    loop {
-        let page = catalogue.survey(after, PAGE)?;
-        let is_last = page.len() < PAGE;
-        after = page.last().map(|last| last.segment);
-        page.into_iter().try_for_each(&mut each)?;
-        if is_last {
-            return Ok(());
-        }
-    }
-}
-
-/// Calls `each` for all segments after `after`, page by page, each page read when it is needed.
+/// All segments after `after`, with what is counted and noted of them, page by page: each page as of the moment at which it is needed.
 pub(crate) struct Walk<'c> {
     catalogue: &'c dyn Catalogue,
     after: Option<SegmentId>,
-    page: std::vec::IntoIter<(SegmentId, SegmentRecord)>,
+    page: std::vec::IntoIter<Surveyed>,
     ended: bool,
 }
 
@@ -248,30 +238,19 @@ impl<'c> Walk<'c> {
     pub(crate) fn new(catalogue: &'c dyn Catalogue, after: Option<SegmentId>) -> Self {
         Self { catalogue, after, page: Vec::new().into_iter(), ended: false }
     }
-}
 
-impl Walk<'_> {
     /// Those that files refer to.
-    pub(crate) fn living(
-        catalogue: &dyn Catalogue,
-    ) -> impl Iterator<Item = Result<(SegmentId, SegmentRecord), CatalogueError>> {
-        Walk::new(catalogue, None).filter_map(|entry| match entry {
-            Ok((segment, record)) => match catalogue.live_bytes(segment) {
-                Ok(0) => None,
-                Ok(_) => Some(Ok((segment, record))),
-                Err(error) => Some(Err(error)),
-            },
-            Err(error) => Some(Err(error)),
-        })
+    pub(crate) fn living(catalogue: &'c dyn Catalogue) -> impl Iterator<Item = Result<Surveyed, CatalogueError>> + 'c {
+        Self::new(catalogue, None).filter(|entry| !matches!(entry, Ok(Surveyed { live_bytes: 0, .. })))
     }
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Result<(SegmentId, SegmentRecord), CatalogueError>;
+    type Item = Result<Surveyed, CatalogueError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.page.len() == 0 && !self.ended {
-            match self.catalogue.segments(self.after, PAGE) {
+            match self.catalogue.survey(self.after, PAGE) {
                 Ok(page) => {
                     self.ended = page.len() < PAGE;
                     self.page = page.into_iter();
@@ -282,8 +261,8 @@ impl Iterator for Walk<'_> {
                 }
             }
         }
-        let (segment, record) = self.page.next()?;
-        self.after = Some(segment);
-        Some(Ok((segment, record)))
+        let surveyed = self.page.next()?;
+        self.after = Some(surveyed.segment);
+        Some(Ok(surveyed))
     }
 }

@@ -1,8 +1,8 @@
 //! Counts all segments: how many are whole, degraded or lost, and how many further losses of nodes every file survives.
 //!
-//! [`Tally`] is pure; [`census`] and [`glance`] feed it. A job says that it is done only after a census of its own.
+//! [`Tally`] is pure; [`census`] and [`crate::glance()`] feed it. A job says that it is done only after a census of its own.
 
-use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk, surveyed};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::damage::{believed, note, noted_standings};
 use crate::job::{Cancelled, Job};
 use crate::look::{Look, by_shard};
@@ -178,14 +178,36 @@ impl Tally {
         Ok(())
     }
 
+    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives the loss of so many
+    /// nodes or units.
+    pub(crate) fn add_whole(
+        &mut self,
+        code: &str,
+        (count, data_bytes, stored_bytes): (u64, u64, u64),
+        survives: usize,
+    ) {
+        self.segment_count += count;
+        self.whole_count += count;
+        let of_code = self.codes.entry(code.to_owned()).or_default();
+        of_code.segment_count += count;
+        of_code.data_bytes += data_bytes;
+        of_code.stored_bytes += stored_bytes;
+        self.count_margin(code, count, Survives { units: survives, nodes: survives, shards: survives });
+    }
+
     fn count_readable(&mut self, record: &SegmentRecord, survives: Option<Survives>) {
-        let Some(Survives { units, nodes, .. }) = survives else { return };
-        *self.margins.entry(nodes).or_default() += 1;
+        if let Some(survives) = survives {
+            self.count_margin(&record.code, 1, survives);
+        }
+    }
+
+    fn count_margin(&mut self, code: &str, count: u64, Survives { units, nodes, .. }: Survives) {
+        *self.margins.entry(nodes).or_default() += count;
         let least =
             |known: &mut Option<usize>, found: usize| *known = Some(known.map_or(found, |known| known.min(found)));
         least(&mut self.margin, nodes);
         least(&mut self.unit_margin, units);
-        let of_code = self.codes.entry(record.code.clone()).or_default();
+        let of_code = self.codes.entry(code.to_owned()).or_default();
         least(&mut of_code.margin, nodes);
         least(&mut of_code.unit_margin, units);
     }
@@ -234,30 +256,21 @@ pub struct Dead {
     pub bytes: u64,
 }
 
-/// Counts by the records and by which nodes answer; asks no node for a shard.
-///
-/// # Errors
-/// The catalogue cannot be read.
-pub fn glance(catalogue: &dyn Catalogue, roster: &Roster) -> Result<Tally, CatalogueError> {
-    glance_with_dead(catalogue, roster).map(|(tally, _)| tally)
-}
-
-/// The same, and a count of the dead segments, in one walk over all records.
-///
-/// # Errors
-/// The catalogue cannot be read.
-pub fn glance_with_dead(catalogue: &dyn Catalogue, roster: &Roster) -> Result<(Tally, Dead), CatalogueError> {
-    let (mut tally, mut dead, mut margins) = (Tally::default(), Dead::default(), Margins::default());
-    surveyed(catalogue, |Surveyed { segment, record, live_bytes, damage }| {
-        if live_bytes == 0 {
-            dead.segment_count += 1;
-            dead.bytes += record.stored_bytes();
-            return Ok(());
-        }
-        let verdicts = noted_standings(segment, &record, roster, &damage);
-        tally.add(segment, &record, &verdicts, roster, &mut margins, catalogue)
-    })?;
-    Ok((tally, dead))
+/// Counts a segment by its record and what is noted of it.
+pub(crate) fn count_noted(
+    Surveyed { segment, record, live_bytes, damage }: Surveyed,
+    roster: &Roster,
+    catalogue: &dyn Catalogue,
+    margins: &mut Margins,
+    (tally, dead): (&mut Tally, &mut Dead),
+) -> Result<(), CatalogueError> {
+    if live_bytes == 0 {
+        dead.segment_count += 1;
+        dead.bytes += record.stored_bytes();
+        return Ok(());
+    }
+    let verdicts = noted_standings(segment, &record, roster, &damage);
+    tally.add(segment, &record, &verdicts, roster, margins, catalogue)
 }
 
 /// A census, and the segments with defects that a repair can fix.
@@ -288,7 +301,7 @@ pub(crate) async fn census(
             return Ok(counted);
         }
         let mut looks = TaskSet::new(transfer.runtime());
-        for (segment, record) in group {
+        for Surveyed { segment, record, .. } in group {
             let transfer = transfer.clone();
             looks.spawn(async move {
                 let health = match look {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::catalogue::memory::MemoryCatalogue;
+use crate::glance::{glance, glance_with_dead};
 use crate::standing::{Loss, Misplacement};
 use weft_format::geometry::Geometry;
 use weft_format::records::ShardLocation;

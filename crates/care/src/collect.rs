@@ -9,7 +9,7 @@ mod owned;
 mod reaper;
 mod unreferenced;
 
-use crate::catalogue::{Catalogue, CatalogueError};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::census::CareError;
 use crate::job::Job;
 use crate::record::{BALANCE, ConvertRecord, JobRecord, REPAIR, SCRUB};
@@ -18,7 +18,6 @@ use reaper::{Reaped, Reaper};
 use serde::Serialize;
 use std::sync::Arc;
 use unreferenced::Witness;
-use weft_format::SegmentId;
 use weft_transfer::Transfer;
 use weft_transfer::worth::{Small, by_live_share, is_thin};
 
@@ -159,28 +158,31 @@ fn job_runs(catalogue: &dyn Catalogue, now_ms: u64) -> Result<bool, CatalogueErr
 }
 
 fn find_thin(catalogue: &dyn Catalogue, report: &mut Report) -> Result<(), CatalogueError> {
-    let (mut after, mut small): (Option<SegmentId>, Small) = (None, Small::default());
-    loop {
-        let page = catalogue.segments(after, 1024)?;
-        let Some((last, _)) = page.last() else { break };
-        after = Some(*last);
-        for (segment, record) in page {
-            let (live_bytes, data_bytes) = (catalogue.live_bytes(segment)?, record.geometry.data_bytes);
-            if live_bytes > 0 {
-                small.count(&record.code, data_bytes);
-            }
-            if live_bytes > 0 && is_thin(live_bytes, data_bytes) {
-                report.thin_count += 1;
-                report.thin_dead_bytes += data_bytes - live_bytes;
-                report.thin.push(Thin { segment: segment.to_string(), live_bytes, data_bytes });
+    let (mut small, mut thinnest) = (Small::default(), Vec::new());
+    for entry in Walk::living(catalogue) {
+        let Surveyed { segment, record, live_bytes, .. } = entry?;
+        let data_bytes = record.geometry.data_bytes;
+        small.count(&record.code, data_bytes);
+        if is_thin(live_bytes, data_bytes) {
+            report.thin_count += 1;
+            report.thin_dead_bytes += data_bytes - live_bytes;
+            thinnest.push(Thin { segment: segment.to_string(), live_bytes, data_bytes });
+            // Not at each, so that to sort them costs little.
+            if thinnest.len() == 2 * THIN_NAMED {
+                keep_thinnest(&mut thinnest);
             }
         }
-        report.thin.sort_by(|a, b| {
-            let order = by_live_share((a.live_bytes, a.data_bytes), (b.live_bytes, b.data_bytes));
-            order.then_with(|| a.segment.cmp(&b.segment))
-        });
-        report.thin.truncate(THIN_NAMED);
     }
+    keep_thinnest(&mut thinnest);
+    report.thin = thinnest;
     report.small_count = small.worthwhile_count();
     Ok(())
+}
+
+fn keep_thinnest(thin: &mut Vec<Thin>) {
+    thin.sort_by(|a, b| {
+        let order = by_live_share((a.live_bytes, a.data_bytes), (b.live_bytes, b.data_bytes));
+        order.then_with(|| a.segment.cmp(&b.segment))
+    });
+    thin.truncate(THIN_NAMED);
 }

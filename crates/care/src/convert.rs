@@ -13,7 +13,7 @@
 
 mod converter;
 
-use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::census::CareError;
 use crate::clock::JobClock;
 use crate::job::Job;
@@ -164,7 +164,7 @@ impl Run<'_> {
         let (mut segment_count, mut bytes) = (0, 0);
         let mut candidates = self.converter.transfer.merge_candidates();
         for (count, entry) in Walk::new(&*self.converter.catalogue, None).enumerate() {
-            let (segment, record) = entry?;
+            let Surveyed { segment, record, .. } = entry?;
             if count % LOOKED_AT_ONCE == 0 {
                 self.job.checkpoint().await?;
                 tokio::task::yield_now().await;

@@ -61,13 +61,14 @@ impl Margins {
     /// Further losses of shards that every part of the segment's data survives, given which shards are there; `None` when
     /// the data cannot be had from these.
     pub fn margin(&mut self, record: &SegmentRecord, there: &[bool]) -> Option<usize> {
-        let known = self.known(&record.code)?;
-        if let Some(margin) = known.margins.get(there) {
-            return *margin;
-        }
-        let margin = known.margin(there);
-        known.margins.insert(there.to_vec(), margin);
-        margin
+        self.known(&record.code)?.known_margin(there)
+    }
+
+    /// The same where every shard is there; `None`: the code is not known.
+    pub fn of_whole(&mut self, code: &str) -> Option<usize> {
+        let known = self.known(code)?;
+        let there = vec![true; known.code.shape().n];
+        known.known_margin(&there)
     }
 
     /// Losses of any as many shards are survived; `None`: the code is not known.
@@ -199,6 +200,16 @@ fn needs_no_checks(shape: &Shape) -> bool {
 }
 
 impl Known {
+    /// [`Self::margin`], worked out once.
+    fn known_margin(&mut self, there: &[bool]) -> Option<usize> {
+        if let Some(margin) = self.margins.get(there) {
+            return *margin;
+        }
+        let margin = self.margin(there);
+        self.margins.insert(there.to_vec(), margin);
+        margin
+    }
+
     fn new(code: Arc<dyn Code>) -> Option<Self> {
         let shape = code.shape();
         let elimination = shape.contents.len().saturating_mul(shape.native_count).saturating_mul(shape.native_count);

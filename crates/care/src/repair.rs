@@ -3,7 +3,7 @@
 //! `probe nodes -> survey the records -> mend by risk -> count every shard -> mend what that found -> count again`. The
 //! end is told by the last count, not by the absence of errors.
 
-use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::census::{CareError, Tally, census};
 use crate::clock::JobClock;
 use crate::damage::noted_standings;
@@ -19,7 +19,6 @@ use crate::state::state;
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use weft_format::records::DamageRecord;
 use weft_format::{NodeId, SegmentId};
 use weft_transfer::{Fleet, Transfer};
 
@@ -179,9 +178,8 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
     let mut estimate = Estimate { out_of_reach: roster.out_of_reach(), ..Estimate::default() };
     let marked = marked(catalogue)?;
     for entry in Walk::living(catalogue) {
-        let (segment, record) = entry?;
+        let Surveyed { segment, record, damage: noted, .. } = entry?;
         let is_marked = marked.contains(&segment);
-        let noted = if is_marked { catalogue.damage(segment)?.unwrap_or_default() } else { DamageRecord::default() };
         let verdicts = noted_standings(segment, &record, roster, &noted);
         let chosen = |wanted: fn(&Standing) -> bool| -> Vec<usize> {
             (0..verdicts.len()).filter(|index| wanted(&verdicts[*index])).collect()

@@ -2,7 +2,7 @@
 //!
 //! It goes through the segments by age and notes its position, so an interrupted scrub continues where it stopped.
 
-use crate::catalogue::{Catalogue, CatalogueError, Walk};
+use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::census::CareError;
 use crate::clock::JobClock;
 use crate::job::Job;
@@ -113,10 +113,9 @@ pub async fn scrub(
         }
         // A group is read together and noted together: the cursor never passes a segment that was not read.
         let group = walk.by_ref().take(options.workers.max(1)).collect::<Result<Vec<_>, _>>()?;
-        let Some((last, _)) = group.last() else { break Ok(()) };
-        let last = *last;
+        let Some(last) = group.last().map(|surveyed| surveyed.segment) else { break Ok(()) };
         let mut in_hand = TaskSet::new(transfer.runtime());
-        for (segment, _) in group {
+        for Surveyed { segment, .. } in group {
             let mender = mender.clone();
             let heal = options.repair;
             job.take(segment);
@@ -158,9 +157,8 @@ pub async fn scrub(
 fn measure(catalogue: &dyn Catalogue, after: Option<SegmentId>, job: &Job) -> Result<(), CatalogueError> {
     let (mut segments, mut bytes) = (0, 0);
     for entry in Walk::new(catalogue, after) {
-        let (_, record) = entry?;
         segments += 1;
-        bytes += record.stored_bytes();
+        bytes += entry?.record.stored_bytes();
     }
     job.begin("reading", segments, bytes);
     Ok(())

@@ -2,10 +2,11 @@
 
 use crate::nodes;
 use parking_lot::Mutex;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use tokio::runtime::{Handle, RuntimeFlavor};
-use weft_care::{Catalogue, CatalogueError, Renewed, Surveyed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_env::Env;
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
@@ -132,6 +133,11 @@ fn failed_volume(error: VfsError) -> CatalogueError {
     }
 }
 
+fn surveyed(found: SurveyedSegment) -> Surveyed {
+    let SurveyedSegment { segment, record, live_bytes, damage } = found;
+    Surveyed { segment, record, live_bytes, damage: damage.unwrap_or_default() }
+}
+
 impl Catalogue for StoreCatalogue {
     fn nodes(&self) -> Result<Vec<(NodeId, NodeRecord)>, CatalogueError> {
         self.ask(|store| store.nodes())
@@ -157,22 +163,13 @@ impl Catalogue for StoreCatalogue {
         self.ask(|store| store.segment(segment))
     }
 
-    fn segments(
-        &self,
-        after: Option<SegmentId>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        self.ask(|store| store.segments(after, limit))
+    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
+        Ok(self.ask(|store| store.survey_segments(after, limit))?.into_iter().map(surveyed).collect())
     }
 
-    fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
-        let surveyed = |SurveyedSegment { segment, record, live_bytes, damage }| Surveyed {
-            segment,
-            record,
-            live_bytes,
-            damage: damage.unwrap_or_default(),
-        };
-        Ok(self.ask(|store| store.survey_segments(after, limit))?.into_iter().map(surveyed).collect())
+    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
+        let summed = self.ask(|store| store.sums(sound))?;
+        Ok(summed.map(|summed| Summed { sums: summed.sums, apart: summed.apart.into_iter().map(surveyed).collect() }))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

@@ -73,7 +73,7 @@ fn listing_dead_segments_makes_nothing_durable_and_a_flush_does() {
     let flush_count = || kv.flush_count.load(Ordering::Relaxed);
     let before = flush_count();
     assert_eq!(catalogue.unreferenced(None, 10), Ok(Vec::new()));
-    assert_eq!(catalogue.segments(None, 10), Ok(Vec::new()));
+    assert_eq!(catalogue.survey(None, 10), Ok(Vec::new()));
     assert_eq!(flush_count(), before);
     assert_eq!(catalogue.flush(), Ok(()));
     assert_eq!(flush_count(), before + 1);

@@ -3,7 +3,7 @@
 //! A dump has a first line, a line for each record in the order of keys, and a last line:
 //!
 //! ```text
-//! weft metadata 1
+//! weft metadata 2
 //! KEY VALUE # the key for people
 //! end RECORDS DIGEST
 //! ```
@@ -20,7 +20,7 @@ use weft_meta::kv::{Kv, Slot};
 use weft_meta::pages::Pages;
 use weft_meta::{Access, MetaError, MetaUrl};
 
-const FIRST_LINE: &str = "weft metadata 1\n";
+const FIRST_LINE: &str = "weft metadata 2\n";
 /// Records that are loaded at once.
 const PAGE: usize = 1000;
 /// The longest record is 64 KiB, twice as long in hexadecimal; more is no dump of ours.
@@ -131,8 +131,16 @@ impl Lines<'_> {
         if self.is_over {
             return Ok(None);
         }
-        if self.record_count == 0 && self.line()? != FIRST_LINE {
-            return Err("it is no dump of `weft meta dump`; name one".into());
+        if self.record_count == 0 {
+            let first = self.line()?;
+            if first != FIRST_LINE {
+                return Err(match first.strip_prefix("weft metadata ") {
+                    Some(version) => {
+                        format!("the dump has format {}; load it with the weft that made it", version.trim_end())
+                    }
+                    None => "it is no dump of `weft meta dump`; name one".into(),
+                });
+            }
         }
         let mut slots = Vec::new();
         while slots.len() < PAGE {

@@ -13,6 +13,7 @@ mod policy;
 mod replica;
 mod retained;
 mod segment;
+mod sums;
 mod volume;
 
 use prost::Message as _;
@@ -31,6 +32,7 @@ pub use policy::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes, Wanted, 
 pub use replica::{Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, first_replica, is_replica, replica_id};
 pub use retained::{RetainedRecord, Succession};
 pub use segment::{Origin, SegmentRecord, ShardLocation};
+pub use sums::{SegmentSum, SumsRecord};
 pub use volume::VolumeRecord;
 
 /// Bytes that are not the record they should be.

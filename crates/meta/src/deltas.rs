@@ -6,7 +6,7 @@
 
 use crate::store::values::Usage;
 use std::ops::Range;
-use weft_format::records::{Attributes, Timestamp};
+use weft_format::records::{Attributes, SumsRecord, Timestamp};
 
 /// Clocks of machines, and threads that took the time before others, differ by less than this. A directory's time that is further ahead of
 /// a change was set by somebody.
@@ -15,10 +15,11 @@ const SKEW_S: i64 = 10;
 /// The first bytes of deltas that are kept.
 const USAGE: u8 = 1;
 const NAMES: u8 = 2;
+const SEGMENTS: u8 = 3;
 
 /// A change that is applied to the value that is there when the batch is committed. Those of one key commute, up to times that are
 /// further apart than clocks are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a batch has few of them, and a copy is cheaper than a box")]
 pub enum Delta {
     /// Of the volume's usage: so much more, or less.
@@ -28,6 +29,8 @@ pub enum Delta {
         /// Bytes that extents refer to.
         live_bytes: i64,
     },
+    /// Of sums over segments: so much more, or less, by code.
+    Segments(SumsRecord),
     /// Of a directory's attributes: its names changed.
     Names {
         /// When: neither its mtime nor its ctime goes back, unless somebody set them ahead.
@@ -57,6 +60,7 @@ impl Delta {
                 let fields = [&[NAMES][..], &seconds.to_le_bytes(), &nanoseconds.to_le_bytes()];
                 Some([&fields.concat()[..], &subdirectories.to_le_bytes()].concat())
             }
+            Delta::Segments(sums) => Some([&[SEGMENTS][..], &sums.encode()].concat()),
             Delta::Attributes { .. } => None,
         }
     }
@@ -79,6 +83,11 @@ impl Delta {
                 let changed = Timestamp { seconds, nanoseconds };
                 (nanoseconds < 1_000_000_000).then_some(Delta::Names { changed, subdirectories })
             }
+            SEGMENTS => {
+                let sums = SumsRecord::decode(rest).ok()?;
+                // One without changes, or in other bytes, is not ours.
+                (!sums.is_empty() && sums.encode() == rest).then_some(Delta::Segments(sums))
+            }
             _ => None,
         }
     }
@@ -90,12 +99,17 @@ impl Delta {
     pub fn apply(&self, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let missing = || match self {
             Delta::Usage { .. } => "the record of the volume's usage is missing",
+            Delta::Segments(_) => "a record of sums over segments is missing",
             Delta::Names { .. } | Delta::Attributes { .. } => "a directory's record is missing",
         };
         let value = value.ok_or_else(missing)?;
         let found = || Attributes::decode(value).map_err(|error| error.to_string());
-        match *self {
-            Delta::Usage { inodes, live_bytes } => {
+        match self {
+            Delta::Segments(changes) => {
+                let sums = SumsRecord::decode(value).map_err(|error| error.to_string())?;
+                Ok(sums.plus(changes).ok_or("sums over segments count more than there can be")?.encode())
+            }
+            &Delta::Usage { inodes, live_bytes } => {
                 let usage = Usage::decode(value).map_err(|error| error.to_string())?;
                 let changed = || {
                     let inodes = usage.inodes.checked_add_signed(inodes)?;
@@ -103,7 +117,7 @@ impl Delta {
                 };
                 Ok(changed().ok_or("the volume's usage counts less than there is")?.encode())
             }
-            Delta::Names { changed, subdirectories } => {
+            &Delta::Names { changed, subdirectories } => {
                 let mut directory = found()?;
                 // Of one that is removed nobody counts them: some may have come and gone while it was.
                 if subdirectories != 0 && directory.nlink > 0 {
@@ -119,7 +133,7 @@ impl Delta {
                 (directory.mtime, directory.ctime) = (becomes(directory.mtime), becomes(directory.ctime));
                 Ok(directory.encode().to_vec())
             }
-            Delta::Attributes { before, after } => {
+            &Delta::Attributes { before, after } => {
                 let found = found()?;
                 let mut directory = Attributes {
                     nlink: changed_or(found.nlink, before.nlink, after.nlink),

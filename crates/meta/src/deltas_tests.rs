@@ -35,7 +35,7 @@ fn the_order_of_merges_does_not_matter() {
     let value = directory().encode();
     let merged = Attributes::decode(&after(&deltas, &value)).unwrap();
     assert_eq!(merged, Attributes { nlink: 5, mtime: at(103), ctime: at(103), ..directory() });
-    let reversed: Vec<Delta> = deltas.into_iter().rev().collect();
+    let reversed: Vec<Delta> = deltas.iter().cloned().rev().collect();
     assert_eq!(after(&reversed, &value), after(&deltas, &value));
 
     let usage = |inodes, live_bytes| Delta::Usage { inodes, live_bytes };
@@ -73,7 +73,7 @@ fn a_directory_is_the_same_until_it_is_removed_moved_or_given_away() {
 fn a_time_that_was_set_ahead_is_not_the_latest() {
     let names = Delta::Names { changed: at(100), subdirectories: 0 };
     let ahead = |mtime| Attributes { mtime, ..directory() }.encode();
-    let mtime = |value: &[u8]| Attributes::decode(&after(&[names], value)).unwrap().mtime;
+    let mtime = |value: &[u8]| Attributes::decode(&after(std::slice::from_ref(&names), value)).unwrap().mtime;
     assert_eq!(mtime(&ahead(at(110))), at(110), "clocks may differ by so much");
     assert_eq!(mtime(&ahead(at(111))), at(100));
 }
@@ -94,8 +94,27 @@ fn what_is_set_leaves_the_links_and_times_that_others_change() {
     let utimens = set(&|directory| (directory.mtime, directory.ctime) = (at(3), at(106)));
     assert_eq!(becomes(utimens), Attributes { mtime: at(3), ctime: at(106), ..others });
     let removed = set(&|directory| directory.nlink = 0);
-    assert_eq!(becomes(removed), Attributes { nlink: 0, ..others });
     assert!(removed.apply(None).is_err());
+    assert_eq!(becomes(removed), Attributes { nlink: 0, ..others });
+}
+
+/// Of one code, with 10 bytes of data and 30 of shards.
+fn one_segment() -> SumsRecord {
+    let code: &[u8] = b"rs:2+1";
+    SumsRecord::decode(&[&[8, 1, 18, 14, 10, 6], code, &[16, 2, 24, 20, 32, 60]].concat()).unwrap()
+}
+
+#[test]
+fn sums_over_segments_are_added_by_code() {
+    let none = SumsRecord::default().encode();
+    let delta = Delta::Segments(one_segment());
+    let twice = after(&[delta.clone(), delta.clone()], &none);
+    assert_eq!(SumsRecord::decode(&twice).ok(), one_segment().plus(&one_segment()));
+    assert!(delta.apply(None).is_err(), "the record is missing");
+    assert!(delta.apply(Some(b"damaged")).is_err());
+    // The same sums in other bytes are none: they would be encoded otherwise again.
+    let with_a_field_more = [&delta.encode().unwrap()[..], &[56, 1]].concat();
+    assert_eq!(Delta::decode(&with_a_field_more), None);
 }
 
 /// The bytes of FORMAT.md.
@@ -103,7 +122,11 @@ fn what_is_set_leaves_the_links_and_times_that_others_change() {
 fn deltas_that_are_kept_have_their_bytes() {
     let usage = Delta::Usage { inodes: -2, live_bytes: 0x0102 };
     let names = Delta::Names { changed: Timestamp { seconds: 5, nanoseconds: 7 }, subdirectories: -1 };
-    let golden = [(usage, "01feffffffffffffff0201000000000000"), (names, "02050000000000000007000000ffffffffffffffff")];
+    let golden = [
+        (usage, "01feffffffffffffff0201000000000000"),
+        (names, "02050000000000000007000000ffffffffffffffff"),
+        (Delta::Segments(one_segment()), "030801120e0a0672733a322b3110021814203c"),
+    ];
     for (delta, hex) in golden {
         let bytes = delta.encode().expect("it is kept");
         assert_eq!(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), hex);

@@ -81,6 +81,10 @@ pub enum Finding {
     UnknownNode { segment: SegmentId, node: NodeId },
     #[error("the volume has {inodes} inodes and {live_bytes} live bytes, and says otherwise")]
     WrongUsage { inodes: u64, live_bytes: u64 },
+    #[error(
+        "there are {segment_count} segments of {code} with {data_bytes} bytes of data, and the sums over all segments say otherwise"
+    )]
+    WrongSums { code: String, segment_count: i64, data_bytes: i64 },
     #[error("{key} would give out {next}, and {used} is in use")]
     CounterBehind { key: String, next: u64, used: u64 },
 }

@@ -10,7 +10,7 @@ use crate::types::{Extent, JournalPage};
 use crate::url::{MetaUrl, without_password};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use weft_format::records::{Kind, Timestamp};
+use weft_format::records::{Kind, SumsRecord, Timestamp};
 use weft_format::{Ino, SegmentId};
 
 /// A value of a table whose records belong to this crate: the first byte says which, the next eight are the number in its key.
@@ -72,6 +72,8 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
     let extent = Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
     let page = JournalPage { page: 3, ranges: vec![(0, vec![1; 5]), (100, vec![2; 7])] };
     let changed = Timestamp { seconds: 7, nanoseconds: 9 };
+    let sums = SumsRecord::decode(&[8, 1, 18, 14, 10, 6, b'r', b's', b':', b'2', b'+', b'1', 16, 2, 24, 20, 32, 60]);
+    let sums = sums.expect("one segment");
     let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();
     vec![
         seed(0, 0, values::mark()),
@@ -83,6 +85,7 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
         seed(6, page.page, values::journal_page(&page)),
         seed(7, 0, Delta::Usage { inodes: -1, live_bytes: 5 }.encode().expect("it is kept")),
         seed(7, 0, Delta::Names { changed, subdirectories: 1 }.encode().expect("it is kept")),
+        seed(7, 0, Delta::Segments(sums).encode().expect("it is kept")),
         seed(8, 0, Usage { inodes: 4, live_bytes: 5 }.encode()),
     ]
 }

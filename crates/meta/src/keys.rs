@@ -16,6 +16,7 @@
 //! | policy | policy id | policy record | owner |
 //! | counter | which | first unused number; of policies: how often something was given one; of what is filed: a mark of the last commit | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
+//! | sums | - | by code: how many segments were made, and their bytes | owner |
 //! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
 //! | locks | ino | the locks of programs on a file, where several processes change the volume | owner |
 //! | held | ino, session | this process has the file open, which has no name any more | owner |
@@ -33,6 +34,7 @@
 //! | | generation: segment, generation | shards of a previous record, retained for a while | owner, care |
 //! | alias | segment, generation, index | whose the shard of this name is, where it is not the segment's in the name | owner makes it, care removes it |
 //! | keep | - | for how many milliseconds deleted files are kept; missing: not at all | anybody |
+//! | sum-changes | - | by code: what replacing and dropping segments changed in the sums | care |
 //! | protection | - | an fsync waits until nodes have the metadata, too; missing: it does not | anybody |
 //! | lease | name | who alone may do what it names now, and the term | anybody |
 //!
@@ -40,7 +42,7 @@
 //! extent that covers it, or the next one.
 //!
 //! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, node, roster, job, lease,
-//! placement, keep, alias, protection, and of unreferenced what is not of inodes); all others are the owner's alone.
+//! placement, keep, alias, protection, sum-changes, and of unreferenced what is not of inodes); all others are the owner's alone.
 //!
 //! What is unreferenced waits in one table, by kind. `weft_format::removal` says when it may go.
 
@@ -71,6 +73,7 @@ pub enum Table {
     Locks = 17,
     Held = 18,
     Look = 19,
+    Sums = 20,
     Segment = 32,
     OnNode = 33,
     Damaged = 34,
@@ -83,11 +86,12 @@ pub enum Table {
     Keep = 43,
     Alias = 44,
     Protection = 45,
+    SumChanges = 46,
 }
 
 impl Table {
     /// All of them, in key order.
-    pub const ALL: [Table; 29] = [
+    pub const ALL: [Table; 31] = [
         Table::Volume,
         Table::Inode,
         Table::Dirent,
@@ -105,6 +109,7 @@ impl Table {
         Table::Locks,
         Table::Held,
         Table::Look,
+        Table::Sums,
         Table::Segment,
         Table::OnNode,
         Table::Damaged,
@@ -117,6 +122,7 @@ impl Table {
         Table::Keep,
         Table::Alias,
         Table::Protection,
+        Table::SumChanges,
     ];
 
     /// All keys of the table.
@@ -161,6 +167,8 @@ pub const SHARED: &[SharedPrefix] = &[
     SharedPrefix { prefix: &[Table::Keep as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Alias as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Protection as u8], fresh_ids: false },
+    // One key, which is made with the volume.
+    SharedPrefix { prefix: &[Table::SumChanges as u8], fresh_ids: true },
 ];
 
 /// What is counted: numbers that are given out, and changes that others must notice.
@@ -198,6 +206,7 @@ pub enum Key<'a> {
     Locks(Ino),
     Held(Ino, u64),
     Look(u64),
+    Sums,
     Segment(SegmentId),
     OnNode(NodeId, SegmentId),
     Damaged(SegmentId),
@@ -213,6 +222,7 @@ pub enum Key<'a> {
     Keep,
     Alias(ShardKey),
     Protection,
+    SumChanges,
 }
 
 impl<'a> Key<'a> {
@@ -236,6 +246,7 @@ impl<'a> Key<'a> {
             Key::Locks(_) => Table::Locks,
             Key::Held(..) => Table::Held,
             Key::Look(_) => Table::Look,
+            Key::Sums => Table::Sums,
             Key::Segment(_) => Table::Segment,
             Key::OnNode(..) => Table::OnNode,
             Key::Damaged(_) => Table::Damaged,
@@ -251,6 +262,7 @@ impl<'a> Key<'a> {
             Key::Keep => Table::Keep,
             Key::Alias(_) => Table::Alias,
             Key::Protection => Table::Protection,
+            Key::SumChanges => Table::SumChanges,
         }
     }
 
@@ -258,7 +270,15 @@ impl<'a> Key<'a> {
     pub fn encode(&self) -> Vec<u8> {
         let table = self.table() as u8;
         match *self {
-            Key::Volume | Key::Usage | Key::Openings | Key::Roster | Key::Placement | Key::Keep | Key::Protection => {
+            Key::Volume
+            | Key::Usage
+            | Key::Openings
+            | Key::Sums
+            | Key::Roster
+            | Key::Placement
+            | Key::Keep
+            | Key::Protection
+            | Key::SumChanges => {
                 vec![table]
             }
             Key::Inode(ino) | Key::Symlink(ino) | Key::Locks(ino) => join(table, &[&ino.0.to_be_bytes()]),
@@ -316,6 +336,7 @@ impl<'a> Key<'a> {
             Table::Locks => Key::Locks(take_ino(rest)?),
             Table::Held => Key::Held(take_ino(rest)?, take_u64(rest)?),
             Table::Look => Key::Look(take_u64(rest)?),
+            Table::Sums => Key::Sums,
             Table::Segment => Key::Segment(take_segment(rest)?),
             Table::OnNode => Key::OnNode(NodeId::from_bytes(take(rest)?), take_segment(rest)?),
             Table::Damaged => Key::Damaged(take_segment(rest)?),
@@ -333,6 +354,7 @@ impl<'a> Key<'a> {
             Table::Placement => Key::Placement,
             Table::Keep => Key::Keep,
             Table::Protection => Key::Protection,
+            Table::SumChanges => Key::SumChanges,
             Table::Alias => Key::Alias(ShardKey {
                 segment: take_segment(rest)?,
                 generation: take_generation(rest)?,
@@ -367,6 +389,7 @@ impl fmt::Display for Key<'_> {
             Key::Locks(ino) => write!(f, "locks/{ino}"),
             Key::Held(ino, session) => write!(f, "held/{ino}/{session}"),
             Key::Look(session) => write!(f, "look/{session}"),
+            Key::Sums => write!(f, "sums"),
             Key::Segment(segment) => write!(f, "segment/{segment}"),
             Key::OnNode(node, segment) => write!(f, "on-node/{node}/{segment}"),
             Key::Damaged(segment) => write!(f, "damaged/{segment}"),
@@ -382,6 +405,7 @@ impl fmt::Display for Key<'_> {
             Key::Placement => write!(f, "placement"),
             Key::Keep => write!(f, "keep"),
             Key::Protection => write!(f, "protection"),
+            Key::SumChanges => write!(f, "sum-changes"),
             Key::Alias(ShardKey { segment, generation, index }) => write!(f, "alias/{segment}/{generation}/{index}"),
             Key::Lease(name) => write!(f, "lease/{}", name.escape_ascii()),
         }
@@ -413,9 +437,14 @@ pub fn unreferenced_inodes() -> Range<Vec<u8>> {
     within(vec![Table::Unreferenced as u8, INODES])
 }
 
+/// Dead segments.
+pub fn dead_segments() -> Range<Vec<u8>> {
+    within(vec![Table::Unreferenced as u8, SEGMENTS])
+}
+
 /// Dead segments, then previous generations.
 pub fn unreferenced_shards() -> Range<Vec<u8>> {
-    within(vec![Table::Unreferenced as u8, SEGMENTS]).start..within(vec![Table::Unreferenced as u8, GENERATIONS]).end
+    dead_segments().start..within(vec![Table::Unreferenced as u8, GENERATIONS]).end
 }
 
 /// Previous generations of `segment`, the oldest first.

@@ -28,6 +28,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Locks(Ino(3)), "110000000000000003", "locks/3"),
         (Key::Held(Ino(3), 9), "1200000000000000030000000000000009", "held/3/9"),
         (Key::Look(9), "130000000000000009", "look/9"),
+        (Key::Sums, "14", "sums"),
         (Key::Segment(segment), "200102030405060708090a0b0c0d0e0f10", "segment/0102030405060708090a0b0c0d0e0f10"),
         (
             Key::OnNode(node, segment),
@@ -54,6 +55,7 @@ fn samples() -> Vec<(Key<'static>, &'static str, &'static str)> {
         (Key::Placement, "29", "placement"),
         (Key::Keep, "2b", "keep"),
         (Key::Protection, "2d", "protection"),
+        (Key::SumChanges, "2e", "sum-changes"),
         (
             Key::Alias(ShardKey { segment, generation: Generation(7), index: ShardIndex(3) }),
             "2c0102030405060708090a0b0c0d0e0f10000000070003",
@@ -87,7 +89,7 @@ fn every_table_has_a_sample_and_its_side() {
         let is_owners = matches!(key, Key::UnreferencedFile(..) | Key::UnreferencedInode(_)) || key.table() as u8 <= 31;
         assert_eq!(is_shared, !is_owners, "{key}");
     }
-    assert_eq!(SHARED.len(), 13);
+    assert_eq!(SHARED.len(), 14);
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub use store::sessions::{Changed, Holding};
 pub use store::{Guarded, MERGE_MOVES_MAX, Store};
 pub use types::{
     Access, CAPABILITY_XATTR, Deleted, Entry, Extent, ExtentMove, FileCommit, FileData, JournalPage, Listing, NewInode,
-    Owner, PolicyMaker, RenameFlags, RenameOutcome, Roster, SetAttributes, Statistics, SurveyedSegment, UnlinkOutcome,
-    XattrMode,
+    Owner, PolicyMaker, RenameFlags, RenameOutcome, Roster, SetAttributes, Statistics, Summed, SurveyedSegment,
+    UnlinkOutcome, XattrMode,
 };
 pub use url::{MetaUrl, MetaUrlError, without_password};

@@ -35,6 +35,7 @@ mod reclaim;
 mod rename;
 mod segments;
 pub mod sessions;
+mod sums;
 mod txn;
 pub(crate) mod values;
 mod xattrs;
@@ -48,7 +49,7 @@ use weft_env::Env;
 use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Mutex, RwLock};
 use weft_format::Ino;
-use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, Timestamp, VolumeRecord};
+use weft_format::records::{Attributes, Kind, PolicyRecord, RecordError, SumsRecord, Timestamp, VolumeRecord};
 
 use crate::guard::Guard;
 use crate::keys::{Counter, Key};
@@ -137,6 +138,8 @@ impl Store {
             txn.put(Key::Counter(Counter::Ino), values::number(Ino::ROOT.0 + 1));
             txn.put(Key::Counter(Counter::Cookie), values::number(FIRST_COOKIE));
             txn.put(Key::Usage, Usage { inodes: 1, live_bytes: 0 }.encode());
+            txn.put(Key::Sums, SumsRecord::default().encode());
+            txn.put(Key::SumChanges, SumsRecord::default().encode());
             txn.put_inode(&Attributes {
                 ino: Ino::ROOT,
                 kind: Kind::Directory,

@@ -1,6 +1,8 @@
 //! The values that go into and come out of the store's operations.
 
-use weft_format::records::{Attributes, DamageRecord, Kind, NodeRecord, PlacementRule, SegmentRecord, Timestamp};
+use weft_format::records::{
+    Attributes, DamageRecord, Kind, NodeRecord, PlacementRule, SegmentRecord, SumsRecord, Timestamp,
+};
 use weft_format::{Ino, NodeId, SegmentId};
 
 /// The extended attribute that gives an executable file capabilities.
@@ -212,6 +214,15 @@ pub struct SurveyedSegment {
     pub live_bytes: u64,
     /// What was noted of its shards; `None`: nothing was.
     pub damage: Option<DamageRecord>,
+}
+
+/// Sums over all segments, as of one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summed {
+    /// Over all that have a record, dead ones included.
+    pub sums: SumsRecord,
+    /// Those that were to be looked at one by one, by id. They are in the sums, too.
+    pub apart: Vec<SurveyedSegment>,
 }
 
 /// Dirty bytes within one 4 KiB page of a file that a small fsync made durable in metadata until they are packed.

@@ -29,6 +29,6 @@ fn planted_bugs_of_several_mounts_are_found() {
 const PLANTED: [(Planted, u64); 4] = [
     (Planted::CacheNotRevalidated, 0),
     (Planted::CounterDrifting, 0),
-    (Planted::EarlyFsync, 11),
+    (Planted::EarlyFsync, 8),
     (Planted::FullTakenForAway, 32),
 ];

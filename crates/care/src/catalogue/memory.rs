@@ -1,12 +1,12 @@
 //! A catalogue in memory: the slow, obvious reference for the real one. Care's own tests run on it.
 
-use super::{Catalogue, CatalogueError, Renewed, Surveyed};
+use super::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, NodeState, OpeningsRecord, PolicyRecord, RetainedRecord,
-    SegmentRecord, Succession, Wanted, wanted,
+    SegmentRecord, Succession, SumsRecord, Wanted, wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{Generation, NodeId, SegmentId, ShardKey};
@@ -221,14 +221,6 @@ impl Catalogue for MemoryCatalogue {
         Ok(self.reach()?.segments.get(&segment).map(|entry| entry.record.clone()))
     }
 
-    fn segments(
-        &self,
-        after: Option<SegmentId>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        Ok(page(&self.reach()?.segments, after, limit, |id, entry| (*id, entry.record.clone())))
-    }
-
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
         let state = self.reach()?;
         Ok(page(&state.segments, after, limit, |segment, entry| Surveyed {
@@ -237,6 +229,20 @@ impl Catalogue for MemoryCatalogue {
             live_bytes: if entry.dead_since_ms.is_none() { entry.live_bytes } else { 0 },
             damage: state.damaged.get(segment).cloned().unwrap_or_default(),
         }))
+    }
+
+    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
+        let all = self.survey(None, usize::MAX)?;
+        let mut sums = SumsRecord::default();
+        all.iter().for_each(|surveyed| sums.add(&surveyed.record));
+        let state = self.reach()?;
+        let is_apart = |surveyed: &Surveyed| {
+            surveyed.live_bytes == 0
+                || state.damaged.contains_key(&surveyed.segment)
+                || surveyed.record.shards.iter().any(Option::is_none)
+                || !surveyed.record.nodes().all(|node| sound.contains(&node))
+        };
+        Ok(Some(Summed { sums, apart: all.into_iter().filter(is_apart).collect() }))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

@@ -96,7 +96,7 @@ async fn volume(work: Work) -> World {
     match work {
         Work::Convert => want(&world, "rs:3+3"),
         Work::Repair => {
-            let (_, record) = &world.catalogue.segments(None, 1).expect("segments")[0];
+            let record = &world.catalogue.survey(None, 1).expect("segments")[0].record;
             let lost = record.shards[1].as_ref().expect("placed").node;
             world.change_node(lost, |record| record.state = NodeState::Lost);
         }

@@ -315,8 +315,7 @@ async fn a_cancelled_conversion_goes_on_later_and_counts_all_of_it() {
     let transfer = world.transfer_through(|_, node: Arc<dyn Node>| {
         let (cancel, catalogue) = (cancel.clone(), world.catalogue.clone());
         let script = move |_: &Call| {
-            let converted =
-                catalogue.segments(None, 99).expect("read").iter().any(|(_, record)| record.code == "rs:4+2");
+            let converted = catalogue.survey(None, 99).expect("read").iter().any(|entry| entry.record.code == "rs:4+2");
             if converted {
                 cancel.cancel();
             }

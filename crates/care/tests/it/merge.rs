@@ -34,9 +34,8 @@ async fn written(node_count: u128, code: &str, count: u128) -> World {
 }
 
 fn living(world: &World) -> Vec<(SegmentId, SegmentRecord)> {
-    let mut segments = world.catalogue.segments(None, usize::MAX).expect("read");
-    segments.retain(|(segment, _)| world.catalogue.live_bytes(*segment).expect("read") > 0);
-    segments
+    let segments = world.catalogue.survey(None, usize::MAX).expect("read").into_iter();
+    segments.filter(|entry| entry.live_bytes > 0).map(|entry| (entry.segment, entry.record)).collect()
 }
 
 /// All files want this code.

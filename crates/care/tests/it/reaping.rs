@@ -115,9 +115,8 @@ impl Everybody {
     }
 
     fn living(&self) -> Vec<Named> {
-        let mut segments = self.catalogue.segments(None, usize::MAX).expect("read");
-        segments.retain(|(segment, _)| self.catalogue.live_bytes(*segment).expect("read") > 0);
-        segments
+        let segments = self.catalogue.survey(None, usize::MAX).expect("read").into_iter();
+        segments.filter(|entry| entry.live_bytes > 0).map(|entry| (entry.segment, entry.record)).collect()
     }
 
     /// Segments of the latest opening before the first that is not committed are settled.

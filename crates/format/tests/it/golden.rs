@@ -7,7 +7,7 @@ use weft_format::records::{
     Alternate, Attributes, Contents, DamageRecord, DamagedShard, Kind, Later, Latest, LeaseRecord, NodeLimits,
     NodeRecord, NodeState, ObjectRecord, ObjectSegment, ObjectState, Opening, OpeningsRecord, Origin, PlacementRule,
     PolicyRecord, Replica, ReplicaHeader, ReplicaKind, RetainedRecord, Secret, SegmentRecord, ShardLocation, Sizes,
-    Stamp, Timestamp, VolumeRecord, data_segment, name_hash, opening_key, record_key, replica_id,
+    Stamp, SumsRecord, Timestamp, VolumeRecord, data_segment, name_hash, opening_key, record_key, replica_id,
 };
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader, ShardIdentity, verify_object};
 use weft_format::shard_file::{FileHasher, ShardFileHeader, Sibling, Trailer};
@@ -182,6 +182,25 @@ fn placement_rule() {
     let rule = PlacementRule { unit_shards: 2, ..rule };
     golden!("placement_rule_v2", &rule.encode());
     assert_eq!(PlacementRule::decode(&rule.encode()), Ok(rule));
+}
+
+#[test]
+fn sums_record() {
+    let shard = |node| {
+        Some(ShardLocation { node: NodeId(node), generation: Generation(0), digest: Digest([0; 32]), origin: None })
+    };
+    let segment = |code: &str, nodes: [u128; 3], data_bytes| SegmentRecord {
+        code: code.into(),
+        geometry: Geometry::new(data_bytes, 2, 1, 1, 4096).unwrap(),
+        generation: Generation(0),
+        shards: nodes.map(shard).into(),
+    };
+    let mut sums = SumsRecord::default();
+    sums.add(&segment("rs:2+1", [1, 2, 3], 10_000));
+    sums.add(&segment("rs:2+1", [1, 2, 2], 300));
+    sums.subtract(&segment("xor:2+1", [1, 2, 3], 10_000));
+    golden!("sums_record_v1", &sums.encode());
+    assert_eq!(SumsRecord::decode(&sums.encode()), Ok(sums));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use weft_format::records::{
     Attributes, DamageRecord, Kind, NodeRecord, OpeningsRecord, PolicyRecord, RetainedRecord, SegmentRecord,
-    VolumeRecord,
+    SegmentSum, SumsRecord, VolumeRecord,
 };
 use weft_format::{Ino, NodeId, PolicyId, SegmentId, ShardKey};
 
@@ -52,6 +52,7 @@ struct Survey<'s> {
     /// Inodes without a name that are kept for a while.
     kept: BTreeSet<Ino>,
     segments: BTreeMap<SegmentId, Segment>,
+    sums: SumsRecord,
     /// Shards that bear another segment's name than that of the one whose record names them.
     aliased: BTreeSet<(ShardKey, SegmentId)>,
     policies: BTreeSet<PolicyId>,
@@ -72,6 +73,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
         inodes: BTreeMap::new(),
         kept: BTreeSet::new(),
         segments: BTreeMap::new(),
+        sums: SumsRecord::default(),
         aliased: BTreeSet::new(),
         policies: BTreeSet::new(),
         nodes: BTreeSet::new(),
@@ -104,6 +106,7 @@ pub(super) fn survey(store: &Store, now_ms: u64) -> Result<(Vec<Found>, Report),
     survey.each(Table::Alias, Survey::alias)?;
     survey.aliases()?;
     survey.totals()?;
+    survey.sums()?;
     for found in &mut survey.found {
         for (key, _) in &found.writes {
             found.seen.push(snapshot.get(key)?);
@@ -265,6 +268,7 @@ impl Survey<'_> {
             self.missing(Key::Damaged(segment), DamageRecord::suspicion().encode());
         }
         self.aliased.extend(aliased(segment, &record).map(|shard| (shard, segment)));
+        self.sums.add(&record);
         let data_bytes = record.geometry.data_bytes;
         self.segments.insert(segment, Segment { data_bytes, nodes, live_bytes: 0 });
         Ok(())
@@ -684,6 +688,33 @@ impl Survey<'_> {
         Ok(())
     }
 
+    /// What is counted of segments, by code. The owner's record takes all of it, and nothing has changed since.
+    fn sums(&mut self) -> Result<(), MetaError> {
+        let mut stored = Some(SumsRecord::default());
+        for key in [Key::Sums, Key::SumChanges] {
+            let Some(bytes) = self.get(key)? else {
+                self.missing(key, SumsRecord::default().encode());
+                return Ok(());
+            };
+            let some = SumsRecord::decode(&bytes).map_err(|error| damaged(&key, error));
+            let Some(some) = self.note(some)? else { return Ok(()) };
+            stored = stored.and_then(|sums| sums.plus(&some));
+        }
+        // Where one cannot be read, nobody knows what it counts.
+        if stored.as_ref() == Some(&self.sums) || !self.unreadable_segments.is_empty() {
+            return Ok(());
+        }
+        let counted: BTreeMap<String, SegmentSum> = by_code(&self.sums);
+        let said = by_code(&stored.unwrap_or_default());
+        let mend = vec![put(Key::Sums, self.sums.encode()), put(Key::SumChanges, SumsRecord::default().encode())];
+        let codes: BTreeSet<&String> = counted.keys().chain(said.keys()).collect();
+        for code in codes.into_iter().filter(|code| counted.get(*code) != said.get(*code)) {
+            let SegmentSum { segment_count, data_bytes, .. } = counted.get(code).copied().unwrap_or_default();
+            self.report(Finding::WrongSums { code: code.clone(), segment_count, data_bytes }, mend.clone());
+        }
+        Ok(())
+    }
+
     fn totals(&mut self) -> Result<(), MetaError> {
         let roster = self.get(Key::Roster)?.map(|bytes| values::decode_number(&Key::Roster, &bytes)).transpose();
         self.note(roster)?;
@@ -710,6 +741,10 @@ impl Survey<'_> {
         }
         Ok(())
     }
+}
+
+fn by_code(sums: &SumsRecord) -> BTreeMap<String, SegmentSum> {
+    sums.by_code().map(|(code, sum)| (code.to_owned(), sum)).collect()
 }
 
 /// The range after a key that was read, whatever its form.

@@ -72,8 +72,9 @@ impl<'a> NewSegments<'a> {
             }
             match txn.live(*segment)? {
                 Some(0) => txn.bury(*segment, now_ms)?,
-                None if !used.contains(segment) => {
-                    txn.put_segment(*segment, record)?;
+                // One that is buried was so by a commit like this, which is repeated.
+                None if !used.contains(segment) && !txn.is_buried(*segment)? => {
+                    txn.make_segment(*segment, record)?;
                     txn.bury(*segment, now_ms)?;
                 }
                 _ => {}

@@ -30,7 +30,7 @@ fn a_commit_sets_what_it_says() {
 }
 
 #[test]
-fn a_small_file_costs_three_writes_and_its_segment_nine() {
+fn a_small_file_costs_three_writes_and_its_segment_ten() {
     let (store, kv) = volume();
     let inos: Vec<Ino> = (0..10).map(|i| make(&store, Ino::ROOT, &format!("{i}"), Kind::File)).collect();
     let commits: Vec<_> = inos
@@ -42,8 +42,8 @@ fn a_small_file_costs_three_writes_and_its_segment_nine() {
         })
         .collect();
     store.commit_files(&[(segment_id(1), segment_record(100))], &commits, at(3)).unwrap();
-    // The segment: record, six nodes, live bytes, usage. A file: inode, extent, used-by.
-    assert_eq!(*kv.last.lock(), (10 + 2, 9 + 3 * 10));
+    // The segment: record, six nodes, live bytes, sums, usage. A file: inode, extent, used-by.
+    assert_eq!(*kv.last.lock(), (10 + 2, 10 + 3 * 10));
 }
 
 #[test]

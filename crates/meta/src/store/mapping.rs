@@ -274,15 +274,20 @@ impl Txn<'_> {
         self.get(key)?.map(|bytes| values::decode_number(&key, &bytes)).transpose()
     }
 
+    /// Is it dead, and not dropped yet?
+    pub(super) fn is_buried(&mut self, segment: SegmentId) -> Result<bool, MetaError> {
+        Ok(self.get(Key::UnreferencedSegment(segment))?.is_some())
+    }
+
     /// Writes a new segment's records, unless an earlier transaction did: live, with 0 bytes yet.
     pub(super) fn introduce(&mut self, segment: SegmentId, record: &SegmentRecord) -> Result<(), MetaError> {
         if self.live(segment)?.is_some() {
             return Ok(());
         }
-        if self.get(Key::UnreferencedSegment(segment))?.is_some() {
+        if self.is_buried(segment)? {
             return Err(MetaError::SegmentChanged(segment));
         }
-        self.put_segment(segment, record)?;
+        self.make_segment(segment, record)?;
         self.put(Key::Live(segment), values::number(0));
         Ok(())
     }

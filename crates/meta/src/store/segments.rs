@@ -28,7 +28,7 @@ const MAX_RETAINED: usize = 10_000;
 const OF_ANOTHER_KIND: MetaError = MetaError::Invalid { what: "what is to be removed is of another kind" };
 
 /// Pairs read at once where a whole table or file is read.
-const READ_PAIRS: usize = 1024;
+pub(super) const READ_PAIRS: usize = 1024;
 
 impl Store {
     /// A segment's record; `None` if there is none (any more).
@@ -163,6 +163,7 @@ impl Store {
                 txn.remove(Key::OnNode(location.node, segment));
             }
             txn.put_segment(segment, new)?;
+            txn.note_replaced(expected, Some(new));
             txn.forget_aliases(segment, expected)?;
             succession.restored.iter().try_for_each(|restored| txn.forget_aliases(segment, &restored.record))
         })
@@ -326,6 +327,7 @@ impl Store {
                 txn.remove(Key::OnNode(location.node, segment));
             }
             txn.remove(Key::Segment(segment));
+            txn.note_replaced(&record, None);
             txn.remove(Key::Damaged(segment));
             txn.remove(key);
             txn.forget_aliases(segment, &record)
@@ -434,6 +436,18 @@ impl Store {
 
 fn decode_segment(key: &Key<'_>, bytes: &[u8]) -> Result<SegmentRecord, MetaError> {
     SegmentRecord::decode(bytes).map_err(|error| damaged(key, error))
+}
+
+impl SurveyedSegment {
+    /// What is at its keys: its record, its live bytes and its damage. `None`: it has no record.
+    pub(super) fn decode(segment: SegmentId, found: &[Option<Vec<u8>>]) -> Result<Option<Self>, MetaError> {
+        let [Some(record), live, damage] = found else { return Ok(None) };
+        let live_key = Key::Live(segment);
+        let live_bytes = live.as_ref().map(|bytes| values::decode_number(&live_key, bytes)).transpose()?;
+        let damage = damage.as_ref().map(|bytes| decode_damage(&Key::Damaged(segment), bytes)).transpose()?;
+        let record = decode_segment(&Key::Segment(segment), record)?;
+        Ok(Some(Self { segment, record, live_bytes: live_bytes.unwrap_or(0), damage }))
+    }
 }
 
 fn decode_retained(key: &Key<'_>, bytes: &[u8]) -> Result<RetainedRecord, MetaError> {

@@ -188,7 +188,7 @@ impl<'s> Txn<'s> {
         }
         let value = self.stored(&key)?;
         let found = value.as_ref().map(|bytes| decode_inode(ino, bytes)).transpose()?;
-        let delta = self.deltas.get(&key).copied();
+        let delta = self.deltas.get(&key).cloned();
         if let Some(reads) = &mut self.reads {
             match (found, &value) {
                 (Some(Attributes { kind: Kind::Directory, .. }), Some(value)) => {
@@ -361,6 +361,21 @@ impl<'s> Txn<'s> {
     pub(super) fn remove_name(&mut self, parent: Ino, name: &[u8], dirent: &Dirent) {
         self.remove(Key::Dirent(parent, name));
         self.remove(Key::Entry(parent, dirent.cookie));
+    }
+
+    /// The values of these keys in the snapshot, which are no check at commit.
+    pub(super) fn look_at(&self, keys: &[Key<'_>]) -> Result<Vec<Option<Vec<u8>>>, MetaError> {
+        Ok(self.snapshot.get_many(&keys.iter().map(Key::encode).collect::<Vec<_>>())?)
+    }
+
+    /// What is to be changed at a key that nothing is read or written of.
+    pub(super) fn put_delta(&mut self, key: Key<'_>, delta: Delta) {
+        self.deltas.insert(key.encode(), delta);
+    }
+
+    /// The same, for one that takes its place.
+    pub(super) fn take_delta(&mut self, key: Key<'_>) -> Option<Delta> {
+        self.deltas.remove(&key.encode())
     }
 
     pub(super) fn usage(&mut self) -> Result<Usage, MetaError> {

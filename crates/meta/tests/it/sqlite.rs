@@ -81,10 +81,10 @@ fn other_files_are_refused_and_left_as_they_are() {
     assert!(matches!(refusal(folder.path()), OpenError::NotOurs(_)), "a folder is no store");
 
     let newer = volume(folder.path());
-    rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
+    rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 8").unwrap();
     let error = refusal(&newer);
-    assert!(matches!(error, OpenError::Newer { found: 7, .. }), "{error}");
-    assert!(error.to_string().contains("has metadata format 7, and this program knows 6"), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 8, .. }), "{error}");
+    assert!(error.to_string().contains("has metadata format 8, and this program knows 7"), "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{CareError, Job};
-use weft_care::{Catalogue, repair};
+use weft_care::{Catalogue, Surveyed, repair};
 use weft_env::{Clock, Env, Sleep, SystemClock};
 use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
@@ -209,8 +209,8 @@ impl World {
 
     /// Everything that records name.
     pub fn named(&self) -> Vec<(NodeId, ShardKey)> {
-        let segments = self.catalogue.segments(None, usize::MAX).expect("segments");
-        let shards = segments.iter().flat_map(|(segment, record)| {
+        let segments = self.catalogue.survey(None, usize::MAX).expect("segments");
+        let shards = segments.iter().flat_map(|Surveyed { segment, record, .. }| {
             let there = (0..record.shards.len() as u16).filter(|index| record.shards[usize::from(*index)].is_some());
             there.map(|index| key(record, *segment, index))
         });

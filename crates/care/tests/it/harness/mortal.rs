@@ -1,11 +1,12 @@
 //! A process that dies at a step of the test's choice.
 
 use super::World;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
 use weft_care::catalogue::memory::MemoryCatalogue;
-use weft_care::{Catalogue, CatalogueError, Renewed, Surveyed};
+use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
     Wanted,
@@ -126,15 +127,11 @@ impl Catalogue for MortalCatalogue {
         self.fuse.let_others();
         self.inner.segment(segment)
     }
-    fn segments(
-        &self,
-        after: Option<SegmentId>,
-        limit: usize,
-    ) -> Result<Vec<(SegmentId, SegmentRecord)>, CatalogueError> {
-        self.inner.segments(after, limit)
-    }
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
         self.inner.survey(after, limit)
+    }
+    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
+        self.inner.sums(sound)
     }
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
         self.fuse.let_others();

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weft_env::{Clock, Env};
 
 /// The version of the layout.
-const FORMAT_VERSION: i32 = 1;
+const FORMAT_VERSION: i32 = 2;
 /// What the format's key has, with the version after it ...
 const FORMAT: &str = "weft metadata ";
 /// ... or this, while a store is written.
@@ -101,6 +101,7 @@ pub(super) async fn recognise(server: &Server, layout: &Layout) -> Result<(), Op
     match version {
         Some(FORMAT_VERSION) => Ok(()),
         Some(found) if found > FORMAT_VERSION => Err(OpenError::Newer { place, found, known: FORMAT_VERSION }),
+        Some(found) if found > 0 => Err(OpenError::Older { place, found, known: FORMAT_VERSION }),
         _ => Err(OpenError::NotOurs(place)),
     }
 }

@@ -168,7 +168,7 @@ impl Cache {
         }
         for (key, delta) in &batch.deltas {
             let before = self.values.remove(key).map(|(_, value)| value);
-            changes.deltas.push((key.clone(), *delta, before));
+            changes.deltas.push((key.clone(), delta.clone(), before));
         }
         for (key, _) in &batch.writes {
             self.values.remove(key);
