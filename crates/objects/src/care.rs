@@ -26,6 +26,8 @@ pub enum Matter {
     Superseded(u64, Stamp),
     /// This shard is here, and another member holds the same.
     Copy(ShardKey),
+    /// Too few of a version's shards are left at all members together, and some have given it up.
+    Void(u64, Stamp),
     /// A record of this version cannot be read here, and no other member has one.
     Unreadable(u64, Stamp),
 }

@@ -2,6 +2,7 @@
 //! needless at its own place. Never at another's: what a member removes it has decided itself.
 
 mod copies;
+mod leftovers;
 mod scrub;
 
 use crate::care::{Matter, Observed, is_due, missing, patience, targets};
@@ -268,7 +269,7 @@ impl Keeper {
             }
             if !is_due(self.rounds, position) && older.is_empty() {
                 self.observed.keep(|matter| match matter {
-                    Matter::Missing(of, ..) => *of == hash,
+                    Matter::Missing(of, ..) | Matter::Void(of, _) => *of == hash,
                     Matter::Copy(key) => ObjectId::of(key.segment).hash == hash,
                     Matter::Leftover(..) | Matter::Superseded(..) | Matter::Unreadable(..) => false,
                 });
@@ -291,6 +292,9 @@ impl Keeper {
                 record = Arc::new(theirs);
             }
             let refused = newest.given_up.clone();
+            if !refused.is_empty() && self.clear_void(store, &record, &findings, round).await {
+                continue;
+            }
             let is_whole = match record.contents() {
                 None => true,
                 Some(_) => self.restore(store, &record, &findings, &refused, position, round).await,
@@ -426,82 +430,6 @@ impl Keeper {
 
     fn transfer_settings(&self) -> Settings {
         Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() }
-    }
-
-    /// Removes versions that are older than one that can be read with a margin, after a while.
-    async fn clear_older(&mut self, store: &ObjectStore, hash: u64, older: Vec<Stamp>, round: &mut Round) {
-        let now = self.env.clock.now();
-        for stamp in older {
-            let seen = self.observed.see(Matter::Superseded(hash, stamp), now);
-            let mut keys = self.host.read(|index| index.shards_of(hash, stamp));
-            // Its record last: what is left without one is a leftover.
-            keys.push(record_key(hash, stamp));
-            for key in keys {
-                let grace = self.settings.superseded_grace;
-                round.removed += usize::from(self.remove(store, key, Needless::Superseded, seen, grace).await);
-            }
-        }
-    }
-
-    /// Gives up uploads of which no member has a record, and removes what is here of them; takes the record over where one has it.
-    async fn clear_leftovers(&mut self, store: &ObjectStore, round: &mut Round) {
-        let (now, grace) = (self.env.clock.now(), self.settings.leftover_grace);
-        let leftovers: Vec<(u64, Stamp)> = self.host.read(|index| {
-            let is_known = |record: &Arc<ObjectRecord>| record.state != ObjectState::GivenUp;
-            let versions = index.versions().into_iter();
-            let without = versions.filter(|(hash, stamp)| !index.record(*hash, *stamp).is_some_and(is_known));
-            without.filter(|(hash, stamp)| !index.shards_of(*hash, *stamp).is_empty()).collect()
-        });
-        for (hash, stamp) in leftovers {
-            let seen = self.observed.see(Matter::Leftover(hash, stamp), now);
-            if seen < grace || !self.give_up(store, hash, stamp, round).await {
-                continue;
-            }
-            for key in self.host.read(|index| index.shards_of(hash, stamp)) {
-                round.removed += usize::from(self.remove(store, key, Needless::GivenUp, seen, grace).await);
-            }
-        }
-    }
-
-    /// Has this member given the version up for good?
-    async fn give_up(&self, store: &ObjectStore, hash: u64, stamp: Stamp, round: &mut Round) -> bool {
-        let own = self.host.read(|index| index.record(hash, stamp).map(|record| record.state.clone()));
-        if let Some(state) = own {
-            return state == ObjectState::GivenUp;
-        }
-        let key = record_key(hash, stamp);
-        let findings = store.find(hash, 1).await;
-        for (node, found) in &findings.answers {
-            if !found.records.iter().any(|record| record.stamp() == stamp) {
-                continue;
-            }
-            match store.fetch(*node, key).await {
-                Ok(record) if record.state == ObjectState::GivenUp => {}
-                Ok(record) => {
-                    // Also where a newer version is here: then both are looked at together.
-                    round.pulled += usize::from(self.keep_record(store, key, &record).await);
-                    return false;
-                }
-                // It may have the record.
-                Err(_) => return false,
-            }
-        }
-        // Who hears nobody decides nothing.
-        if findings.silent.len() >= findings.answers.len() {
-            return false;
-        }
-        if has_planted(Planted::GiveUpForgotten) {
-            return true;
-        }
-        let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
-        // Where the record has come meanwhile this is refused: one of the two is here, and stays.
-        match self.host.node().put(key, &[sealed]).await {
-            Ok(()) => {
-                round.given_up += 1;
-                true
-            }
-            Err(_) => false,
-        }
     }
 
     /// Removes one shard or record here, if that may be.

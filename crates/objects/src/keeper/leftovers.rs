@@ -1,0 +1,119 @@
+//! What is left of versions that nobody needs, and of uploads that ended in the middle.
+
+use super::{Keeper, Round};
+use crate::care::Matter;
+use crate::store::ObjectStore;
+use crate::versions::{Findings, places};
+use std::sync::Arc;
+use weft_env::planted::{Planted, has_planted};
+use weft_format::records::{ObjectRecord, ObjectState, Stamp, name_hash, record_key};
+use weft_format::removal::Needless;
+
+impl Keeper {
+    /// Removes versions that are older than one that can be read with a margin, after a while.
+    pub(super) async fn clear_older(&mut self, store: &ObjectStore, hash: u64, older: Vec<Stamp>, round: &mut Round) {
+        let now = self.env.clock.now();
+        for stamp in older {
+            let seen = self.observed.see(Matter::Superseded(hash, stamp), now);
+            let mut keys = self.host.read(|index| index.shards_of(hash, stamp));
+            // Its record last: what is left without one is a leftover.
+            keys.push(record_key(hash, stamp));
+            for key in keys {
+                let grace = self.settings.superseded_grace;
+                round.removed += usize::from(self.remove(store, key, Needless::Superseded, seen, grace).await);
+            }
+        }
+    }
+
+    /// Is nothing left of a version that could ever be read? An upload went on after members had given it up, and ended without success: such
+    /// a version is removed here, after a while, so that the one before counts.
+    pub(super) async fn clear_void(
+        &mut self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        findings: &Findings,
+        round: &mut Round,
+    ) -> bool {
+        let (hash, stamp) = (name_hash(&record.name), record.stamp);
+        let Some(contents) = record.contents() else { return false };
+        let Ok(code) = weft_codes::parse(&contents.code) else { return false };
+        // What is silent may have the rest, also if it is dead by rumour.
+        let mut findings = findings.clone();
+        store.find_further(hash, &mut findings).await;
+        let is_void = |number: usize| places(hash, stamp, number as u32, &findings).len() < code.shape().k;
+        if !findings.silent.is_empty() || !(0..contents.segments.len()).any(is_void) {
+            return false;
+        }
+        let (seen, grace) =
+            (self.observed.see(Matter::Void(hash, stamp), self.env.clock.now()), self.settings.leftover_grace);
+        if seen >= grace {
+            let mut keys = self.host.read(|index| index.shards_of(hash, stamp));
+            keys.push(record_key(hash, stamp));
+            for key in keys {
+                round.removed += usize::from(self.remove(store, key, Needless::GivenUp, seen, grace).await);
+            }
+        }
+        true
+    }
+
+    /// Gives up uploads of which no member has a record, and removes what is here of them; takes the record over where one has it.
+    pub(super) async fn clear_leftovers(&mut self, store: &ObjectStore, round: &mut Round) {
+        let (now, grace) = (self.env.clock.now(), self.settings.leftover_grace);
+        let leftovers: Vec<(u64, Stamp)> = self.host.read(|index| {
+            let is_known = |record: &Arc<ObjectRecord>| record.state != ObjectState::GivenUp;
+            let versions = index.versions().into_iter();
+            let without = versions.filter(|(hash, stamp)| !index.record(*hash, *stamp).is_some_and(is_known));
+            without.filter(|(hash, stamp)| !index.shards_of(*hash, *stamp).is_empty()).collect()
+        });
+        for (hash, stamp) in leftovers {
+            let seen = self.observed.see(Matter::Leftover(hash, stamp), now);
+            if seen < grace || !self.give_up(store, hash, stamp, round).await {
+                continue;
+            }
+            for key in self.host.read(|index| index.shards_of(hash, stamp)) {
+                round.removed += usize::from(self.remove(store, key, Needless::GivenUp, seen, grace).await);
+            }
+        }
+    }
+
+    /// Has this member given the version up for good?
+    async fn give_up(&self, store: &ObjectStore, hash: u64, stamp: Stamp, round: &mut Round) -> bool {
+        let own = self.host.read(|index| index.record(hash, stamp).map(|record| record.state.clone()));
+        if let Some(state) = own {
+            return state == ObjectState::GivenUp;
+        }
+        let key = record_key(hash, stamp);
+        let findings = store.find(hash, 1).await;
+        for (node, found) in &findings.answers {
+            if !found.records.iter().any(|record| record.stamp() == stamp) {
+                continue;
+            }
+            match store.fetch(*node, key).await {
+                Ok(record) if record.state == ObjectState::GivenUp => {}
+                Ok(record) => {
+                    // Also where a newer version is here: then both are looked at together.
+                    round.pulled += usize::from(self.keep_record(store, key, &record).await);
+                    return false;
+                }
+                // It may have the record.
+                Err(_) => return false,
+            }
+        }
+        // Who hears nobody decides nothing.
+        if findings.silent.len() >= findings.answers.len() {
+            return false;
+        }
+        if has_planted(Planted::GiveUpForgotten) {
+            return true;
+        }
+        let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
+        // Where the record has come meanwhile this is refused: one of the two is here, and stays.
+        match self.host.node().put(key, &[sealed]).await {
+            Ok(()) => {
+                round.given_up += 1;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
