@@ -25,8 +25,8 @@ impl Keeper {
         }
     }
 
-    /// Is nothing left of a version that could ever be read? An upload went on after members had given it up, and ended without success: such
-    /// a version is removed here, after a while, so that the one before counts.
+    /// Is nothing left of a version that could ever be read? An upload went on after members had given it up, and ended without success.
+    /// After a while a member that took its record gives it up, too, so that the version before counts.
     pub(super) async fn clear_void(
         &mut self,
         store: &ObjectStore,
@@ -46,12 +46,16 @@ impl Keeper {
         }
         let (seen, grace) =
             (self.observed.see(Matter::Void(hash, stamp), self.env.clock.now()), self.settings.leftover_grace);
-        if seen >= grace {
+        let is_held =
+            self.host.read(|index| index.record(hash, stamp).is_some_and(|held| held.state != ObjectState::GivenUp));
+        if seen >= grace && is_held {
             let mut keys = self.host.read(|index| index.shards_of(hash, stamp));
             keys.push(record_key(hash, stamp));
             for key in keys {
                 round.removed += usize::from(self.remove(store, key, Needless::GivenUp, seen, grace).await);
             }
+            // Or it would take the record from those that have it still.
+            round.given_up += usize::from(self.refuse_from_now_on(hash, stamp).await);
         }
         true
     }
@@ -106,14 +110,16 @@ impl Keeper {
         if has_planted(Planted::GiveUpForgotten) {
             return true;
         }
+        let is_given_up = self.refuse_from_now_on(hash, stamp).await;
+        round.given_up += usize::from(is_given_up);
+        is_given_up
+    }
+
+    /// Keeps the word that this member takes no record of the version. Where one has come meanwhile it is refused: one of the two is here,
+    /// and stays.
+    async fn refuse_from_now_on(&self, hash: u64, stamp: Stamp) -> bool {
+        let key = record_key(hash, stamp);
         let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
-        // Where the record has come meanwhile this is refused: one of the two is here, and stays.
-        match self.host.node().put(key, &[sealed]).await {
-            Ok(()) => {
-                round.given_up += 1;
-                true
-            }
-            Err(_) => false,
-        }
+        self.host.node().put(key, &[sealed]).await.is_ok()
     }
 }
