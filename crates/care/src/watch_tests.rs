@@ -54,7 +54,7 @@ fn a_node_that_moves_and_another_rule_are_causes_of_a_repair() {
     let mut watch = watch();
     let layout = |unit: &str, rule: &PlacementRule| Layout {
         units: BTreeMap::from([(id(1), unit.to_owned()), (id(2), "b".to_owned())]),
-        rule: rule.clone(),
+        rule: *rule,
     };
     let (mut now_ms, rule) = (1_000, PlacementRule::default());
     let other = PlacementRule { unit_depth: 1, ..PlacementRule::default() };

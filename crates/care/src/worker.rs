@@ -300,7 +300,7 @@ fn sights(roster: &Roster) -> Vec<(NodeId, NodeState, Found)> {
 
 fn layout(roster: &Roster) -> Layout {
     let unit = |facts: &NodeFacts| roster.rule.unit(&facts.record.domain).to_owned();
-    Layout { units: roster.nodes.iter().map(|(id, facts)| (*id, unit(facts))).collect(), rule: roster.rule.clone() }
+    Layout { units: roster.nodes.iter().map(|(id, facts)| (*id, unit(facts))).collect(), rule: roster.rule }
 }
 
 fn shares(roster: &Roster, given_up: &BTreeSet<NodeId>) -> Shares {

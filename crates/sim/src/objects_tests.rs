@@ -1,4 +1,5 @@
 use super::*;
+use weft_env::planted::{Planted, with_planted};
 
 /// A short run; `weft-sim objects` has the long ones.
 #[test]
@@ -17,4 +18,13 @@ fn objects_survive_members_that_come_and_go_and_clients_that_stop() {
 fn a_seed_gives_one_history() {
     let (one, other) = (run(3, false), run(3, false));
     assert_eq!((one.steps, one.digest), (other.steps, other.digest));
+}
+
+/// A bug that is not found is a hole in the checker: `weft-sim canaries --objects` looks for seeds that show them.
+#[test]
+fn planted_bugs_are_found() {
+    for (bug, seed) in [(Planted::VersionByClock, 0), (Planted::PutToldEarly, 2), (Planted::GiveUpForgotten, 2)] {
+        let complaints = with_planted(bug, || run(seed, false)).complaints;
+        assert!(!complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
+    }
 }

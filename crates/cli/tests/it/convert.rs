@@ -158,10 +158,11 @@ fn copies_of_a_large_file_become_the_data_of_a_wider_code_and_copies_again() {
     }
     sandbox.mount();
     fs::create_dir(sandbox.file("d")).expect("made");
-    // Eight segments, and a ninth that is shorter.
-    let content = crate::content::bytes(0, 65 << 20);
-    fs::write(sandbox.file("d/large"), &content).expect("written");
     sandbox.umount();
+    // Eight segments, and a ninth that is shorter. A mount that is written to slowly would store shorter ones.
+    let content = crate::content::bytes(0, 65 << 20);
+    fs::write(sandbox.path("large"), &content).expect("written");
+    sandbox.weft(["put", "meta.db", &sandbox.path("large"), "/d/large"]).ok();
     sandbox.mount();
     assert_eq!(codes(&sandbox), [("replica:3".to_owned(), 9)].into());
     let done = AtomicBool::new(false);
