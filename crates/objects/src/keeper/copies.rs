@@ -20,7 +20,10 @@ use weft_format::{NodeId, ShardKey};
 use weft_transfer::ShardHealth;
 
 /// Of each shard there are so many at most.
-const COPIES_MAX: u64 = 4;
+const COPIES_MAX: usize = 4;
+
+/// Copies made in one round: what is missing elsewhere does not wait for copies of a long object.
+const ROUND_MAX: usize = 32;
 
 /// What was read is forgotten by half in this time.
 const HALF_LIFE: Duration = Duration::from_secs(60);
@@ -58,26 +61,29 @@ impl Keeper {
         self.heat.note(self.host.take_reads(), self.env.clock.now());
         let versions: Vec<(u64, Stamp)> = self.heat.bytes.keys().copied().collect();
         for (hash, stamp) in versions {
+            if round.copied >= ROUND_MAX {
+                break;
+            }
             let record = self.host.read(|index| {
                 let record = index.record(hash, stamp)?;
                 (!index.has_newer(record)).then(|| Arc::clone(record))
             });
             let Some(record) = record else { continue };
-            let wanted = self.copies_wanted(&record).min(COPIES_MAX);
+            let wanted = COPIES_MAX.min(1 + self.rush(&record) as usize);
             if wanted > 1 {
-                self.copy_version(store, &record, wanted as usize, round).await;
+                self.copy_version(store, &record, wanted, round).await;
             }
         }
     }
 
-    /// How many copies of a version's shards there should be, by how often this member gives its own away.
-    fn copies_wanted(&self, record: &ObjectRecord) -> u64 {
+    /// How often this member gives its shards of a version away, as parts of how often is much.
+    fn rush(&self, record: &ObjectRecord) -> f64 {
         let hash = name_hash(&record.name);
         let keys = self.host.read(|index| index.shards_of(hash, record.stamp));
         let bytes: u64 =
             keys.iter().filter_map(|key| own_place(record, self.own(), *key)).map(|of| of.shard_bytes()).sum();
         let reads = self.heat.bytes_per_minute(hash, record.stamp) / bytes.max(1) as f64;
-        1 + (reads / f64::from(self.settings.hot_reads_per_minute.get())) as u64
+        reads / f64::from(self.settings.hot_reads_per_minute.get())
     }
 
     async fn copy_version(&self, store: &ObjectStore, record: &ObjectRecord, wanted: usize, round: &mut Round) {
@@ -85,6 +91,9 @@ impl Keeper {
         let findings = store.find(hash, width).await;
         let near = closest(store.view(), hash, width);
         for key in self.host.read(|index| index.shards_of(hash, record.stamp)) {
+            if round.copied >= ROUND_MAX {
+                return;
+            }
             let number = ObjectId::of(key.segment).number;
             let there = places(hash, record.stamp, number, &findings);
             if there.get(&key.index).is_none_or(|copies| copies.len() >= wanted) {
@@ -120,7 +129,8 @@ impl Keeper {
         round: &mut Round,
     ) {
         let hash = name_hash(&record.name);
-        if self.copies_wanted(record) > 1 {
+        // It has a part of the readers only: without it the others would have them all again.
+        if self.rush(record) * COPIES_MAX as f64 >= 1.0 {
             return;
         }
         for key in self.host.read(|index| index.shards_of(hash, record.stamp)) {
