@@ -85,7 +85,7 @@ pub trait Catalogue: Send + Sync {
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError>;
 
     /// Sums over all segments, and those segments of which they do not say enough: each that is dead or marked, or has a shard on a node
-    /// that is not among `sound`. All as of one moment. `None`: these are so many that a walk over all is as good.
+    /// that is not among `sound`. All as of one moment. `None`: there are too many of these, and a walk over all is as good.
     fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError>;
 
     /// Bytes of the segment that files refer to; 0: it is dead.

@@ -178,7 +178,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives the loss of so many
+    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives the loss of this number of
     /// nodes or units.
     pub(crate) fn add_whole(
         &mut self,

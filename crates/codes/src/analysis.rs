@@ -152,7 +152,7 @@ pub fn repair(code: &dyn Code, lost: &[usize], helpers_combine: bool) -> Result<
 /// shards, and those that are neither MDS nor store `k (2 alpha - k + 1) / 2` native symbols, as minimum-bandwidth codes
 /// do.
 ///
-/// Whoever has the lost shards and `k - h` others has everything, `h` being the number of lost ones. So any `n - k`
+/// The lost shards and `k - h` others together give everything, `h` being the number of lost ones. So any `n - k`
 /// helpers, which are the rest, send what `k - h` shards do not have. In an MDS code these have `alpha` symbols each and
 /// the bound is `h d alpha / (d - k + h)`, `d = n - h` helpers (Zorgui, Wang: Centralized multi-node repair regenerating
 /// codes, 2019; Ye, Barg: Explicit constructions of high-rate MDS array codes with optimal repair bandwidth, 2017). In a

@@ -43,7 +43,7 @@ pub(crate) fn fit(old: &dyn Code, new: &dyn Code) -> Option<Fit> {
     Some(Fit { source_count, places })
 }
 
-/// How many segments of `old` make one of `new`: so many times as much data goes with a shard's worth; `None`: no whole number.
+/// How many segments of `old` make one of `new`: a shard's worth then goes with this many times the data; `None`: no whole number.
 fn source_count(old: &Shape, new: &Shape) -> Option<usize> {
     let (wide, narrow) = (new.native_count * old.alpha, old.native_count * new.alpha);
     wide.is_multiple_of(narrow).then_some(wide / narrow)

@@ -22,9 +22,9 @@ use crate::types::{Summed, SurveyedSegment};
 /// One segment that is read by its keys takes as long as some in a scan of all, and those read are held in memory. So no more than this
 /// part of all are read so, ...
 const PART_READ: u64 = 8;
-/// ... at most so many, which take some 70 MB, ...
+/// ... at most this number, which takes some 70 MB, ...
 const READ_MAX: u64 = 100_000;
-/// ... and so many in any case.
+/// ... and this number in any case.
 const READ_MIN: u64 = 1024;
 
 /// Segments read at once.
@@ -32,7 +32,7 @@ const READ_SEGMENTS: usize = 512;
 
 impl Store {
     /// Sums over all segments, and those segments of which they do not say enough: each that is dead or marked, or has a shard on a
-    /// node that is not among `sound`. All as of one moment. `None`: these are so many that a walk over all is as good.
+    /// node that is not among `sound`. All as of one moment. `None`: there are too many of these, and a walk over all is as good.
     ///
     /// # Errors
     /// Those of the engine, and damage.

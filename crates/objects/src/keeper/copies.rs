@@ -19,7 +19,7 @@ use weft_format::removal::Needless;
 use weft_format::{NodeId, ShardKey};
 use weft_transfer::ShardHealth;
 
-/// Of each shard there are so many at most.
+/// The most copies of one shard.
 const COPIES_MAX: usize = 4;
 
 /// Copies made in one round: what is missing elsewhere does not wait for copies of a long object.

@@ -158,7 +158,7 @@ fn at_namenode(request: &Request, files: &Files, datanodes: &[DataNode]) -> Answ
         format!("http://{address}/webhdfs/v1{path}?{settings}namenoderpcaddress=nn:8020")
     };
     match (request.method.as_str(), operation) {
-        // Whatever is wanted, it names the last one.
+        // It names the last one, also if others are wanted.
         ("PUT", "CREATE") if request.query.get("replication").is_some_and(|copies| copies == "1") => {
             json("200 OK", &format!(r#"{{"Location":"{}"}}"#, sent_on(&datanodes[datanodes.len() - 1].address)))
         }
