@@ -9,7 +9,7 @@ use crate::care::{first_of, own_place, targets};
 use crate::closest::closest;
 use crate::host::Reads;
 use crate::store::ObjectStore;
-use crate::versions::{Findings, located, places};
+use crate::versions::{Findings, places};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -102,9 +102,7 @@ impl Keeper {
             let holders: BTreeSet<NodeId> = there.values().flatten().map(|(node, _)| *node).collect();
             let silent = findings.silent.keys().copied().collect();
             let Some((_, to)) = targets(store.view(), &near, &holders, &silent, &[key.index]).pop() else { continue };
-            let Some(mut segment) = located(record, hash, number, &findings, |_| 0, &BTreeSet::new()) else { continue };
-            let Some(own) = own_place(record, self.own(), key) else { continue };
-            segment.shards[key.index.as_usize()] = own.shards[key.index.as_usize()].clone();
+            let Some(segment) = self.located_with(record, key, &findings) else { continue };
             // The record first: a shard without one is a leftover.
             if store.put_record(record, hash, BTreeSet::from([to])).await.0.is_empty() {
                 continue;
@@ -144,16 +142,13 @@ impl Keeper {
             let Some(first) = first else { continue };
             let (seen, grace) =
                 (self.observed.see(Matter::Copy(key), self.env.clock.now()), self.settings.superseded_grace);
-            if seen >= grace && (has_planted(Planted::CopiesOfEachOther) || self.is_sound(store, record, first).await) {
+            if seen >= grace
+                && (has_planted(Planted::CopiesOfEachOther)
+                    || matches!(self.verify_copy(store, record, first).await, Some((ShardHealth::Sound, _))))
+            {
                 round.removed += usize::from(self.remove(store, key, Needless::Copy, seen, grace).await);
             }
         }
-    }
-
-    async fn is_sound(&self, store: &ObjectStore, record: &ObjectRecord, (node, key): (NodeId, ShardKey)) -> bool {
-        let Some(segment) = own_place(record, node, key) else { return false };
-        let health = self.transfer_among(store, [node].iter()).verify(key.segment, &segment).await;
-        health.shards.get(key.index.as_usize()) == Some(&ShardHealth::Sound)
     }
 }
 

@@ -8,13 +8,13 @@ use crate::care::own_place;
 use crate::index::Index;
 use crate::question::Found;
 use crate::store::ObjectStore;
-use crate::versions::located;
+use crate::versions::{Findings, located};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, SegmentRecord};
 use weft_format::removal::Needless;
-use weft_format::{Generation, SegmentId, ShardIndex, ShardKey};
+use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 use weft_transfer::ShardHealth;
 
 /// Before all shards that there are.
@@ -106,10 +106,36 @@ impl Keeper {
         round: &mut Round,
     ) -> ShardHealth {
         // Of an upload that was given up, and of a removed object, nothing is put in order.
-        let Some(segment) = own_place(record, self.own(), key) else { return ShardHealth::Sound };
-        let mut health = self.transfer_among(store, [self.own()].iter()).verify(key.segment, &segment).await;
-        round.scrubbed_bytes += health.bytes_verified;
-        health.shards.swap_remove(key.index.as_usize())
+        let looked = self.verify_copy(store, record, (self.own(), key)).await;
+        let (health, bytes) = looked.unwrap_or((ShardHealth::Sound, 0));
+        round.scrubbed_bytes += bytes;
+        health
+    }
+
+    /// How a shard at a member is, and how many bytes were read for it; `None`: the object's record has no such shard.
+    pub(super) async fn verify_copy(
+        &self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        (node, key): (NodeId, ShardKey),
+    ) -> Option<(ShardHealth, u64)> {
+        let segment = own_place(record, node, key)?;
+        let mut health = self.transfer_among(store, [node].iter()).verify(key.segment, &segment).await;
+        Some((health.shards.swap_remove(key.index.as_usize()), health.bytes_verified))
+    }
+
+    /// The record of a shard's segment, with all shards where they were found, and this one at this member.
+    pub(super) fn located_with(
+        &self,
+        record: &ObjectRecord,
+        key: ShardKey,
+        findings: &Findings,
+    ) -> Option<SegmentRecord> {
+        let ObjectId { hash, number, .. } = ObjectId::of(key.segment);
+        let mut segment = located(record, hash, number, findings, |_| 0, &BTreeSet::new())?;
+        let index = key.index.as_usize();
+        segment.shards[index] = own_place(record, self.own(), key)?.shards.swap_remove(index);
+        Some(segment)
     }
 
     /// Is the same shard here under another name, as it should be? It was made again before, and this one was not removed then.
@@ -134,12 +160,8 @@ impl Keeper {
     async fn make_again(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> Result<(), String> {
         let (id, index) = (ObjectId::of(key.segment), key.index);
         let findings = store.find(id.hash, usize::from(record.width)).await;
-        let others = located(record, id.hash, id.number, &findings, |_| 0, &BTreeSet::new());
-        let own = own_place(record, self.own(), key).and_then(|own| own.shards.get(index.as_usize()).cloned());
-        let (Some(mut segment), Some(own)) = (others, own) else { return Err("its record is of no contents".into()) };
-        segment.shards[index.as_usize()] = own;
-        let SegmentRecord { shards, .. } = &segment;
-        let holders: BTreeSet<_> = shards.iter().flatten().map(|location| location.node).collect();
+        let segment = self.located_with(record, key, &findings).ok_or("its record is of no contents")?;
+        let holders: BTreeSet<NodeId> = segment.nodes().collect();
         let transfer = self.transfer_among(store, holders.iter());
         let rebuilt = transfer.rebuild(key.segment, &segment, &[index]).await.map_err(|error| error.to_string())?;
         match rebuilt.placed.contains(&(index, self.own())) {
