@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::NodeState;
 use weft_format::{NodeId, SegmentId};
-use weft_transfer::{Balance, Holdings, Pass, Transfer};
+use weft_transfer::{Balance, Holdings, PASSES, Transfer};
 
 /// Segments in hand at once, as of a repair.
 const WORKERS: usize = 4;
@@ -39,7 +39,7 @@ pub struct Load {
 pub struct Estimate {
     /// Is a node so far from its share that anything is to be moved?
     pub is_out: bool,
-    /// Segments of which shards are to be moved.
+    /// Segments of which shards are to be moved. None, though `is_out`: no move that may be brings that node nearer to its share.
     pub segment_count: u64,
     /// Bytes of shards to be moved.
     pub bytes_to_move: u64,
@@ -149,7 +149,7 @@ fn plan(catalogue: &dyn Catalogue, transfer: &Transfer, roster: &Roster) -> Resu
     let (is_out, least_bytes) = (balance.is_out(), balance.least_bytes());
     let mut estimate = Estimate { is_out, least_bytes, loads, ..Estimate::default() };
     let mut work = Work::default();
-    for pass in [Pass::Preferred, Pass::Any].into_iter().filter(|_| is_out) {
+    for pass in PASSES.into_iter().filter(|_| is_out) {
         for entry in Walk::living(catalogue) {
             let Surveyed { segment, record, .. } = entry?;
             let shard_bytes = record.shard_bytes();

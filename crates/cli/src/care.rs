@@ -69,6 +69,11 @@ pub fn watch<T>(
 
 /// `1.2 GiB of shards must move until every node holds its share to within a shard (exact shares: at least 1.1 GiB)`
 pub fn balance_sentence(estimate: &BalanceEstimate) -> String {
+    if estimate.segment_count == 0 {
+        return "a node does not hold its share, and no shard may move that brings it nearer: nodes do not answer or have no room, or the failure \
+                domains are too few"
+            .to_owned();
+    }
     let (bytes, least) = (render::bytes(estimate.bytes_to_move), render::bytes(estimate.least_bytes));
     format!(
         "{bytes} of shards must move until every node holds its share to within a shard (exact shares: at least {least})"

@@ -26,7 +26,7 @@ mod layout;
 mod risk;
 mod room;
 
-pub use balance::{Balance, Holdings, Load, Pass, Relocation};
+pub use balance::{Balance, Holdings, Load, PASSES, Pass, Relocation};
 pub use groups::{place_groups, place_lost};
 pub use layout::Layout;
 pub use risk::{LossRisk, loss_risk, set_count};

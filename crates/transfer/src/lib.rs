@@ -60,7 +60,7 @@ pub use scheduler::Profile;
 pub use soundness::{Soundness, Usable};
 pub use transfer::{Settings, Transfer};
 pub use verify::{Damage, SegmentHealth, ShardHealth};
-pub use weft_cluster::{Balance, Holdings, Load, Pass, Relocation, even_load};
+pub use weft_cluster::{Balance, Holdings, Load, PASSES, Relocation, even_load};
 pub use write::{Receipt, WriteRequest};
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub(super) async fn perform(
     {
         return Ok(done);
     }
-    if task == Task::Balance && !balance::estimate(&*catalogue, transfer, &given_up).await?.is_out {
+    if task == Task::Balance && balance::estimate(&*catalogue, transfer, &given_up).await?.segment_count == 0 {
         return Ok(Done { is_well: true, what: String::new() });
     }
     let waits = |other: &str| tracing::info!("{} waits for {other}", name(task));

@@ -374,7 +374,7 @@ fn set(meta: &MetaUrl, name: &str, changes: Changes<'_>) -> Result<()> {
 
 /// Says what moves for the nodes as they are now.
 fn tell_balance(nodes: &NodeTable, meta: &MetaUrl) -> Result<()> {
-    if let Some(estimate) = nodes.balance()?.filter(|estimate| estimate.is_out) {
+    if let Some(estimate) = nodes.balance()?.filter(|estimate| estimate.segment_count > 0) {
         let sentence = care::balance_sentence(&estimate);
         println!("{sentence}. The mount or weft care {meta} does that");
     }

@@ -3,11 +3,13 @@
 //! `count every segment -> is a node out of its band? -> ask of every segment in turn what of it moves`. Pure.
 //!
 //! A node's share is what placement would have given it of these segments in an empty volume, and no move spreads a segment over domains
-//! less evenly than it was. Only a shard on a node
-//! above its share by half of it or more moves, to one as far below, and only where both together come nearer to theirs; so the sum of
-//! the squared deviations falls with each move, and none is ever undone. Segments that prefer the new node to the old one, by the
+//! less evenly than it was. A shard moves only where both nodes together come nearer to their shares; so the sum of
+//! the squared deviations falls with each move, and none is ever undone. First it moves only from a node
+//! above its share by half of it or more to one as far below. Segments that prefer the new node to the old one, by the
 //! race that places new segments, move first ([`Pass::Preferred`]): as good as all there are when a node came or has
-//! grown, and as if they had been placed so to begin with. What is still missing moves by load alone.
+//! grown, and as if they had been placed so to begin with. What is still missing moves by load alone. A node may then be out of its band
+//! still: where it is to have a shard of nearly every segment, no segment without one may have a shard on a node that has too much. It
+//! takes from any node, and gives to any ([`Pass::Around`]), and these are made good by one more pass.
 
 use super::draw::{self, Share, Words};
 use super::{PlacementRequest, place, rank, room_bytes};
@@ -81,16 +83,25 @@ impl Load {
     fn excess_bytes(&self) -> f64 {
         self.held_bytes - self.share_bytes
     }
+
+    fn is_out(&self) -> bool {
+        self.excess_bytes().abs() > self.band_bytes
+    }
 }
 
-/// Which segments are asked about.
+/// Which moves are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Those that would rather lie on the new node.
+    /// From a node with too much to one with too little, of segments that would rather lie there.
     Preferred,
-    /// All.
+    /// The same, of all segments.
     Any,
+    /// From or to a node that is out of its band, whatever the other has.
+    Around,
 }
+
+/// In this order all segments are asked.
+pub const PASSES: [Pass; 4] = [Pass::Preferred, Pass::Any, Pass::Around, Pass::Any];
 
 /// A shard to be brought elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +160,7 @@ impl Balance {
 
     /// Is a node further from its share than its band?
     pub fn is_out(&self) -> bool {
-        self.loads.values().any(|load| load.excess_bytes().abs() > load.band_bytes)
+        self.loads.values().any(Load::is_out)
     }
 
     /// The bytes that must move at least, if all nodes are to hold their shares.
@@ -176,8 +187,12 @@ impl Balance {
         pass: Pass,
     ) -> Option<Relocation> {
         let half = shard_bytes as f64 / 2.0;
-        let above =
-            |node: &NodeId| self.loads.get(node).is_some_and(|load| load.is_there && load.excess_bytes() >= half);
+        let gives = |load: &Load| pass == Pass::Around || load.excess_bytes() >= half;
+        let takes = |load: &Load| pass == Pass::Around || load.excess_bytes() <= -half;
+        if pass == Pass::Around && !self.is_out() {
+            return None;
+        }
+        let above = |node: &NodeId| self.loads.get(node).is_some_and(|load| load.is_there && gives(load));
         let there = || (0..nodes.len()).filter_map(|shard| Some((shard, nodes[shard]?)));
         let stays = |shard: usize| chosen.iter().all(|relocation| relocation.shard != shard);
         let sources = || there().filter(|(shard, node)| stays(*shard) && above(node));
@@ -188,10 +203,10 @@ impl Balance {
         let mut sources: Vec<_> = sources().filter_map(|(shard, node)| Some((race.rank(node)?, shard, node))).collect();
         // The one that the race would give up first, first.
         sources.sort_by(|a, b| b.0.partial_cmp(&a.0).unwrap_or(std::cmp::Ordering::Equal));
-        let takers = self.loads.iter().filter(|(id, load)| {
-            let is_below = load.excess_bytes() <= -half && load.room_bytes >= shard_bytes;
-            load.is_there && is_below && !used.contains(id)
-        });
+        let takers = self
+            .loads
+            .iter()
+            .filter(|(id, load)| load.is_there && takes(load) && load.room_bytes >= shard_bytes && !used.contains(id));
         let mut takers: Vec<_> = takers.filter_map(|(id, _)| Some((race.rank(*id)?, *id))).collect();
         takers.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(std::cmp::Ordering::Equal));
         let wanted = self.wanted(segment, race.count);
@@ -201,14 +216,21 @@ impl Balance {
             // What the domain may hold afterwards: no more than the one that gives holds now, nor than is to be.
             let load_max = (1 + self.held(self.domain(from), others())).min(load_even);
             for (taker_rank, to) in &takers {
-                let gain = self.loads[&from].excess_bytes() - self.loads[to].excess_bytes();
+                let (giver, taker) = (&self.loads[&from], &self.loads[to]);
+                let gain = giver.excess_bytes() - taker.excess_bytes();
+                let is_called_for = pass != Pass::Around || giver.is_out() || taker.is_out();
                 let is_preferred = match &wanted {
                     // Only what is one of the volume's sets in the end.
                     Some(wanted) => wanted.contains(to) && !wanted.contains(&from),
-                    None => pass == Pass::Any || *taker_rank < rank,
+                    None => pass != Pass::Preferred || *taker_rank < rank,
                 };
                 let is_free = self.domain(*to) == self.domain(from) || self.held(self.domain(*to), others()) < load_max;
-                if gain > shard_bytes as f64 && is_preferred && is_free && self.in_one_locality(from, *to) {
+                if gain > shard_bytes as f64
+                    && is_called_for
+                    && is_preferred
+                    && is_free
+                    && self.in_one_locality(from, *to)
+                {
                     let relocation = Relocation { shard, from, to: *to };
                     self.moved(&relocation, shard_bytes);
                     return Some(relocation);
