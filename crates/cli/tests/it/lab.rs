@@ -28,20 +28,46 @@ fn an_experiment_is_run_and_reported() {
     assert!(fs::read_to_string(folder.join("report.html")).expect("a page").contains("What agrees"));
 }
 
-/// Daemons, lines and the program itself: every figure of an experiment with real transfers gets samples.
-#[test]
-fn experiments_with_real_transfers_run() {
+/// Daemons, lines and the program itself: every figure of an experiment with real transfers gets samples. Each is a test, since most of
+/// their time is that of lines.
+fn runs(name: &str) -> Vec<Sample> {
     let sandbox = Sandbox::empty();
-    for name in ["ncfs-transfers", "mojette", "video-editing", "ms-basic-transfers", "chunk-servers", "growth"] {
-        let said = sandbox.weft(["lab", "run", name, "--out", name]).ok();
-        let samples = samples(name, &said, &sandbox.path(name));
-        if name == "ms-basic-transfers" {
-            // A block is sent, and k = 4 are received: fewer cannot be, and all seven only where nodes fail in between.
-            let crs = samples.iter().find(|sample| sample.figure == "traffic" && sample.series == "CRS");
-            let blocks = crs.expect("measured").y / 64.0;
-            assert!((4.99..8.0).contains(&blocks), "{blocks}");
-        }
-    }
+    let said = sandbox.weft(["lab", "run", name, "--out", name]).ok();
+    samples(name, &said, &sandbox.path(name))
+}
+
+#[test]
+fn transfers_of_ncfs_run() {
+    runs("ncfs-transfers");
+}
+
+#[test]
+fn transfers_of_the_mojette_code_run() {
+    runs("mojette");
+}
+
+#[test]
+fn video_editing_runs() {
+    runs("video-editing");
+}
+
+#[test]
+fn transfers_of_ms_basic_run() {
+    // A block is sent, and k = 4 are received: fewer cannot be, and all seven only where nodes fail in between.
+    let samples = runs("ms-basic-transfers");
+    let crs = samples.iter().find(|sample| sample.figure == "traffic" && sample.series == "CRS");
+    let blocks = crs.expect("measured").y / 64.0;
+    assert!((4.99..8.0).contains(&blocks), "{blocks}");
+}
+
+#[test]
+fn chunk_servers_run() {
+    runs("chunk-servers");
+}
+
+#[test]
+fn growth_runs() {
+    runs("growth");
 }
 
 /// The samples of a run in this folder: every figure has some.
