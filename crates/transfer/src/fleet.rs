@@ -232,12 +232,6 @@ impl Fleet {
         });
     }
 
-    /// Was room asked for so long ago?
-    pub(crate) fn space_is_older_than(&self, age: Duration) -> bool {
-        let asked_ms = self.space_asked_ms.load(Ordering::Relaxed);
-        asked_ms == 0 || self.now_ms().saturating_sub(asked_ms) >= age.as_millis() as u64
-    }
-
     /// Is it time to ask for room again? Says yes to one caller only.
     pub(crate) fn space_is_stale(&self) -> bool {
         let (asked_ms, now_ms) = (self.space_asked_ms.load(Ordering::Relaxed), self.now_ms().max(1));

@@ -21,14 +21,12 @@ pub(crate) struct Placed {
     pub(crate) full_count: usize,
 }
 
-/// That nodes are full is not said by what they said some seconds ago: they are asked again before.
-const FULL_STALE: Duration = Duration::from_secs(1);
-/// ... for so long.
+/// Before a write fails for want of room, nodes are asked for so long: room may have been made since they said that they are full.
 const FULL_DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn place_now(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
     match place(inner, split) {
-        Err(error) if error.is_full() && inner.fleet.space_is_older_than(FULL_STALE) => {
+        Err(error) if error.is_full() => {
             inner.fleet.refresh_space_within(FULL_DEADLINE).await;
             place(inner, split)
         }

@@ -315,18 +315,21 @@ async fn finding_07_a_margin_can_be_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn finding_07_what_is_known_of_room_decides_only_when_it_is_fresh() {
+async fn finding_07_nodes_are_asked_for_room_before_a_write_fails_for_want_of_it() {
     let house = House::new(6);
     let full = Space { total_bytes: 1 << 40, free_bytes: 0, disk: None };
-    let refreshed = house.fleet.refresh_space();
-    refreshed.await;
+    // Said just now, some seconds ago, and so long ago that it is time to ask anyway.
+    for (segment, seconds) in (0..).zip([0, 3, 30]) {
+        house.fleet.refresh_space().await;
+        house.fleet.set_space(house.nodes[2].id, &full);
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert!(write_small(&house, segment, None).await.unwrap().missing.is_empty(), "{seconds} s");
+    }
+    // It does not say how much it has: what it said before stands.
+    house.nodes[2].fault.set_script(every(Operation::Space, Fault::Fail(NodeErrorKind::Io)));
     house.fleet.set_space(house.nodes[2].id, &full);
-    let error = write_small(&house, 0, None).await.unwrap_err();
+    let error = write_small(&house, 3, None).await.unwrap_err();
     assert!(matches!(error, WriteError::Placement { .. }) && error.is_full(), "{error}");
-    // Said a while ago: it is asked again, and has room.
-    tokio::time::sleep(Duration::from_secs(3)).await;
-    house.fleet.set_space(house.nodes[2].id, &full);
-    assert!(write_small(&house, 1, None).await.unwrap().missing.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

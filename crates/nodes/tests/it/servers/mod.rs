@@ -106,7 +106,8 @@ pub fn s3(root: &Path, bucket: &str) -> Server {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["servers::s3_server", "--exact", "--ignored", "--nocapture"]).env(S3_ROOT, root);
     let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("this program runs");
-    let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+    // The pipe stays: after a minute the program says that its test still runs, and ends if nobody can hear that.
+    let lines = BufReader::new(process.stdout.as_mut().expect("piped")).lines();
     let address = lines.map_while(Result::ok).find_map(|line| line.split("listens at ").nth(1)?.trim().parse().ok());
     Server { process, address: address.expect("it says where it listens") }
 }
