@@ -297,6 +297,11 @@ fn parse_requests(text: &str) -> Result<u32, String> {
 fn replace(meta: &MetaUrl, name: &str, place: &Place<'_>, force: bool) -> Result<()> {
     let replaced = NodeTable::open(meta)?.replace(name, place, force)?;
     println!("Node {name} is at {} now", replaced.url);
+    if let Some(old_weight) = replaced.old_weight {
+        println!(
+            "Its weight is its size in GiB. To keep that of before: weft node set {meta} {name} --weight {old_weight}"
+        );
+    }
     match replaced.old {
         OldNode::Gone => {}
         OldNode::Lost => println!("Rebuild its shards with: weft repair {meta}"),

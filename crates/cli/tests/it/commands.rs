@@ -145,8 +145,10 @@ fn a_node_that_answers_is_replaced_without_giving_anything_up() {
     let sandbox = Sandbox::with_volume("raid5:6");
     sandbox.weft(["put", "meta.db", "meta.db", "/file"]).ok();
     sandbox.weft(["get", "meta.db", "/file", "before"]).ok();
+    sandbox.weft(["node", "set", "meta.db", "2", "--weight", "1234567"]).ok();
     for number in ["1", "2", "3"] {
         let said = sandbox.weft(["node", "replace", "meta.db", number, &format!("new{number}")]).ok();
+        assert_eq!(said.contains("node set meta.db 2 --weight 1234567"), number == "2", "{said}");
         assert!(said.contains(&format!("/node{number}, until")) && said.contains("weft repair"), "{said}");
     }
     // Three at once, of a code that can lose one.

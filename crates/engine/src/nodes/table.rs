@@ -68,6 +68,8 @@ pub struct Replaced {
     pub old_place: String,
     /// How to treat the shards of the old one.
     pub old: OldNode,
+    /// The weight of the old one, if that of the new one, its size in GiB, is another.
+    pub old_weight: Option<u64>,
 }
 
 /// The state of a node that was replaced.
@@ -214,7 +216,8 @@ impl NodeTable {
             NodeState::Lost => OldNode::Lost,
             _ => OldNode::Emptied,
         };
-        Ok(Replaced { url: url.to_string(), old_place: place_of(&old), old: left })
+        let old_weight = (old.weight != new.weight).then_some(old.weight);
+        Ok(Replaced { url: url.to_string(), old_place: place_of(&old), old: left, old_weight })
     }
 
     /// Notes where the node is now, after it has identified itself there. Where another node of the volume should be at that place the
