@@ -4,6 +4,7 @@
 //! would cost a small read two changes of threads, which is more than all else it costs. The runtime's own thread that watches sockets
 //! would cost two more, so a thread that waits for its sockets itself (`waiter.rs`) has connections that the runtime does not know.
 
+use super::dial::{Dial, Dialed, Stream};
 use super::progress::{Counted, Progress};
 use super::tls::carrier;
 use bytes::{Bytes, BytesMut};
@@ -27,11 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use weft_env::Clock;
-use weft_nodes::waiter::{self, OwnSocket, OwnStream};
+use weft_nodes::waiter::{self, OwnSocket};
 
 /// No connection in so long: nobody is there.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
@@ -66,6 +65,7 @@ pub(super) struct Connections {
     /// For whom a certificate by an authority must be: the host that the user was given, at whichever of its addresses the daemon is asked.
     host: String,
     tls: Option<TlsConnector>,
+    dial: Arc<dyn Dial>,
     /// The one that was used last is last.
     idle: Mutex<Vec<(Connection, Instant)>>,
     is_local: AtomicBool,
@@ -91,18 +91,25 @@ impl Watch {
 }
 
 impl Connections {
-    pub(super) fn new(authority: &str, tls: Option<ClientConfig>, clock: &Arc<dyn Clock>) -> Self {
+    pub(super) fn new(authority: &str, tls: Option<ClientConfig>, dial: Arc<dyn Dial>, clock: &Arc<dyn Clock>) -> Self {
         let tls = tls.map(|config| TlsConnector::from(Arc::new(config)));
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Self::made(authority, host, tls, Arc::clone(clock))
+        Self::made(authority, host, tls, dial, Arc::clone(clock))
     }
 
-    fn made(authority: &str, host: String, tls: Option<TlsConnector>, clock: Arc<dyn Clock>) -> Self {
+    fn made(
+        authority: &str,
+        host: String,
+        tls: Option<TlsConnector>,
+        dial: Arc<dyn Dial>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             authority: authority.to_owned(),
             host,
             tls,
+            dial,
             idle: Mutex::default(),
             is_local: AtomicBool::new(false),
             peer: Mutex::default(),
@@ -113,7 +120,12 @@ impl Connections {
 
     /// Connections to the same daemon at another of its addresses.
     pub(super) fn at(&self, authority: &str) -> Self {
-        Self::made(authority, self.host.clone(), self.tls.clone(), Arc::clone(&self.clock))
+        Self::made(authority, self.host.clone(), self.tls.clone(), Arc::clone(&self.dial), Arc::clone(&self.clock))
+    }
+
+    /// Connections to the same address that `dial` makes.
+    pub(super) fn dialed_by(&self, dial: Arc<dyn Dial>) -> Self {
+        Self::made(&self.authority, self.host.clone(), self.tls.clone(), dial, Arc::clone(&self.clock))
     }
 
     /// What moves over all of them.
@@ -178,34 +190,13 @@ impl Connections {
         Some(connection)
     }
 
-    /// Sends the next request over `stream`.
-    #[cfg(feature = "fuzzing")]
-    pub(super) async fn use_stream(&self, stream: tokio::io::DuplexStream) {
-        let stream: Box<dyn Stream> = Box::new(stream);
-        if let Ok((sender, driver)) = http1::handshake(TokioIo::new(stream)).await {
-            let progress = Arc::new(Progress::new(&self.clock));
-            let connection = Connection { sender, driver: Some(driver), own: None, progress };
-            self.idle.lock().push((connection, self.clock.now()));
-        }
-    }
-
     async fn connect(&self) -> Result<Connection, ConnectionError> {
         let late = || io::Error::new(io::ErrorKind::TimedOut, format!("none within {} s", CONNECT_DEADLINE.as_secs()));
-        let plain = self.clock.timeout(CONNECT_DEADLINE, TcpStream::connect(&self.authority)).await;
-        let plain = plain.unwrap_or_else(|_| Err(late())).map_err(ConnectionError::Connect)?;
-        // An answer's last packet must not wait for an acknowledgement.
-        plain.set_nodelay(true).map_err(ConnectionError::Connect)?;
-        let ends = plain.local_addr().and_then(|own| Ok((own.ip(), plain.peer_addr()?.ip())));
-        self.is_local.store(ends.is_ok_and(|(own, peer)| own == peer), Ordering::Relaxed);
-        *self.peer.lock() = plain.peer_addr().ok().zip(plain.local_addr().ok().map(|own| own.ip()));
-        let (plain, own): (Box<dyn Stream>, _) = match waiter::is_here() {
-            true => {
-                let own = OwnStream::new(plain.into_std().map_err(ConnectionError::Connect)?);
-                let socket = own.socket();
-                (Box::new(own), Some(socket))
-            }
-            false => (Box::new(plain), None),
-        };
+        let dialed = self.clock.timeout(CONNECT_DEADLINE, self.dial.dial(&self.authority)).await;
+        let Dialed { stream: plain, ends, own } =
+            dialed.unwrap_or_else(|_| Err(late())).map_err(ConnectionError::Connect)?;
+        self.is_local.store(ends.is_some_and(|(peer, own)| peer.ip() == own), Ordering::Relaxed);
+        *self.peer.lock() = ends;
         let progress = Arc::new(Progress::new(&self.clock));
         let plain: Box<dyn Stream> = Box::new(Counted::new(plain, [Arc::clone(&progress), Arc::clone(&self.progress)]));
         let stream = match &self.tls {
@@ -254,11 +245,6 @@ async fn collect(mut body: Incoming, bytes: usize) -> Result<Bytes, hyper::Error
     }
     Ok(all.freeze())
 }
-
-/// What is spoken through, with TLS or without.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 struct Connection {
     sender: SendRequest<Parts>,

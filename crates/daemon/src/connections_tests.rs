@@ -1,4 +1,5 @@
 use super::*;
+use crate::dial::Tcp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use weft_env::Env;
@@ -24,7 +25,7 @@ async fn server(connections: Script) -> (Connections, tokio::task::JoinHandle<us
         }
         asked_count
     });
-    (Connections::new(&authority, None, &Env::system().clock), serving)
+    (Connections::new(&authority, None, Arc::new(Tcp), &Env::system().clock), serving)
 }
 
 fn request() -> Request<Parts> {

@@ -184,6 +184,19 @@ async fn a_daemon_belongs_to_one_volume_and_says_so_after_a_restart() {
     assert!(kind == NodeErrorKind::Exists && detail.contains("another daemon"), "{detail}");
 }
 
+/// Its address was another's before. Who asks that one, without a key, must not change what is here.
+#[tokio::test]
+async fn a_daemon_does_nothing_that_is_asked_of_another_node() {
+    let served = serve(None).await;
+    let node = served.node(None).await;
+    node.put(key(1, 0), &[bytes_of(1, 100)]).await.unwrap();
+    let sibling = NodeIdentity { node: NodeId(5), ..IDENTITY };
+    let other = DaemonNode::open(&served.url(), "other", sibling, None, &Env::system()).unwrap();
+    assert_eq!(refusal(other.remove(key(1, 0)).await).0, NodeErrorKind::WrongNode);
+    assert_eq!(refusal(other.put(key(2, 0), &[bytes_of(2, 100)]).await).0, NodeErrorKind::WrongNode);
+    assert_eq!(node.list(None, 10).await.unwrap().keys, [key(1, 0)]);
+}
+
 #[tokio::test]
 async fn a_daemon_whose_folder_goes_has_lost_nothing() {
     let served = serve(None).await;

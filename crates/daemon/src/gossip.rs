@@ -190,7 +190,7 @@ impl Gossiper {
                 continue;
             };
             let clock = self.env.clock.clone();
-            tokio::spawn(async move {
+            self.env.spawner.task(Box::pin(async move {
                 let errand = Errand { class: Class::Foreground, bytes: 0, patience: PACKET_DEADLINE };
                 let told = peer.call(errand, |node| {
                     let packet = packet.clone();
@@ -201,7 +201,7 @@ impl Gossiper {
                     tracing::debug!("a packet of gossip was lost: {error}");
                 }
                 drop(permit);
-            });
+            }));
         }
     }
 

@@ -138,11 +138,11 @@ impl LinkSet {
             return;
         }
         let (set, link) = (Arc::clone(self), Arc::clone(link));
-        tokio::spawn(async move {
+        self.env.spawner.task(Box::pin(async move {
             link.prove().await;
             set.changed.notify_waiters();
             set.learn();
-        });
+        }));
     }
 
     fn probe_those(self: &Arc<Self>, links: &[Arc<Link>], is_probed: impl Fn(&Link) -> bool) {
@@ -226,6 +226,7 @@ impl LinkSet {
                 }
             };
             let (number, answered) = tokio::select! {
+                biased;
                 Some(done) = under_way.next() => done,
                 () = self.env.clock.sleep(wait) => continue,
                 () = changed => continue,

@@ -9,7 +9,9 @@ mod room;
 
 use super::auth::{Key, Nonces};
 use super::gossip::{GossipSettings, Gossiper, Served};
+use super::http_timer::HttpTimer;
 use super::linger::Lingering;
+use super::listen::{Accepted, Listen};
 use super::metrics::Metrics;
 use super::objects::ObjectHost;
 use super::peer_pool::PeerPool;
@@ -22,7 +24,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use parking_lot::{Mutex, RwLock};
 pub(super) use per_ip_limit::Sending;
@@ -41,7 +43,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
@@ -222,35 +223,40 @@ impl Daemon {
     }
 
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
-    pub async fn serve(self: Arc<Self>, listener: TcpListener, stop: impl Future<Output = ()>) {
+    pub async fn serve(self: Arc<Self>, mut listener: impl Listen, stop: impl Future<Output = ()>) {
         let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits, &self.env.clock));
         let mut stop = std::pin::pin!(stop);
         let served = Arc::downgrade(&self);
         let served = move || Some(served.upgrade()?.for_gossip());
         let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(served)));
         let mut serving_files = JoinSet::new();
-        serving_files.spawn(Arc::clone(&self).serve_files());
+        if self.file_socket().is_some() {
+            serving_files.spawn(Arc::clone(&self).serve_files());
+        }
         loop {
             let accepted = tokio::select! {
+                biased;
                 () = &mut stop => break,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, peer)) => {
+                Ok(accepted) => {
+                    let peer = accepted.peer;
                     let Some(slot) = limit.admit(peer.ip()) else {
                         tracing::warn!(node = self.name, %peer, "closed: too many ask for a connection while all are at work");
                         continue;
                     };
                     let (daemon, watcher, slot) = (Arc::clone(&self), graceful.watcher(), Arc::new(slot));
-                    tokio::spawn(async move {
+                    self.env.spawner.task(Box::pin(async move {
                         let name = daemon.name.clone();
                         tokio::select! {
-                            () = daemon.connection(stream, peer, watcher, Arc::clone(&slot)) => {}
+                            biased;
+                            () = daemon.connection(accepted, watcher, Arc::clone(&slot)) => {}
                             () = slot.expired() => {
                                 tracing::debug!(node = name, %peer, "a connection without a place was closed");
                             }
                         }
-                    });
+                    }));
                 }
                 Err(error) => {
                     tracing::warn!(node = self.name, "a connection could not be accepted: {error}");
@@ -269,11 +275,12 @@ impl Daemon {
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, watcher: Watcher, slot: Arc<Slot>) {
-        let is_here = stream.local_addr().is_ok_and(|own| own.ip() == peer.ip());
+    async fn connection<S>(self: Arc<Self>, accepted: Accepted<S>, watcher: Watcher, slot: Arc<Slot>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let Accepted { stream, peer, is_here } = accepted;
         let peer = Peer { address: peer, is_here, slot };
-        // Without it small answers wait for acknowledgements of earlier ones.
-        let _ = stream.set_nodelay(true);
         let has_unread = Arc::new(AtomicBool::new(false));
         let clock = &self.env.clock;
         let stream = WriteTimeout::new(Lingering::new(stream, Arc::clone(&has_unread), clock), clock);
@@ -326,7 +333,7 @@ impl Daemon {
             }
         });
         let mut server = http1::Builder::new();
-        server.timer(TokioTimer::new()).header_read_timeout(HEAD_DEADLINE);
+        server.timer(HttpTimer::new(&self.env.clock)).header_read_timeout(HEAD_DEADLINE);
         if let Err(error) = watcher.watch(server.serve_connection(TokioIo::new(stream), service)).await {
             // Peers may go as they like; what is no HTTP, or was not taken or sent in time, may be an attack.
             let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());

@@ -27,7 +27,7 @@ use weft_nodes::combine::{Combination, Part};
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::NodeIdentity;
 
-/// Which node answers: `<volume>/<node>`.
+/// Which node answers, and which one is asked where no signature says it: `<volume>/<node>`.
 pub(super) const NODE_HEADER: &str = "weft-node";
 /// Name of an error's kind: an answer without it that is no success does not come from a node.
 pub(super) const ERROR_HEADER: &str = "weft-error";
@@ -141,6 +141,17 @@ fn list(query: &str) -> Result<Call, String> {
     }
     let limit = limit.map_or(PAGE_KEYS_MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(Call::List { after, limit: limit.min(PAGE_KEYS_MAX) })
+}
+
+/// What [`NODE_HEADER`] says of a node.
+pub(super) fn node_text(identity: NodeIdentity) -> String {
+    format!("{}/{}", identity.volume, identity.node)
+}
+
+/// The inverse of [`node_text`].
+pub(super) fn node_of(text: &str) -> Option<NodeIdentity> {
+    let (volume, node) = text.split_once('/')?;
+    Some(NodeIdentity { volume: volume.parse().ok()?, node: node.parse().ok()? })
 }
 
 /// The range header for these bytes, which must be some.

@@ -16,6 +16,7 @@ fn of_environment() -> Option<Planted> {
         .into_iter()
         .chain(Planted::OF_ENGINE)
         .chain(Planted::OF_OBJECTS)
+        .chain(Planted::OF_HTTP)
         .find(|bug| format!("{bug:?}") == name)
 }
 
@@ -114,6 +115,15 @@ pub enum Planted {
     OlderGoneEarly,
     /// Of two copies of a shard each member takes the other's for the one that stays, and does not read it.
     CopiesOfEachOther,
+
+    /// A daemon answers a put before its node has the shard.
+    PutAnsweredEarly,
+    /// A user of a daemon takes an answer that the node's key does not prove.
+    AnswerUnproved,
+    /// A user of a daemon takes the answer of another node for that of its own.
+    AnyNodeAnswers,
+    /// A daemon does a signed request however old it is.
+    LateRequestDone,
 }
 
 impl Planted {
@@ -171,6 +181,9 @@ impl Planted {
         Self::OlderGoneEarly,
         Self::CopiesOfEachOther,
     ];
+    /// Those that histories show in which nodes are reached over HTTP.
+    pub const OF_HTTP: [Planted; 4] =
+        [Self::PutAnsweredEarly, Self::AnswerUnproved, Self::AnyNodeAnswers, Self::LateRequestDone];
 }
 
 /// Has a simulator switched this bug on?

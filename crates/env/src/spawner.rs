@@ -1,6 +1,6 @@
-//! Where threads come from.
+//! Where threads come from, and tasks that nobody waits for.
 
-use crate::runtime::Stopped;
+use crate::runtime::{Stopped, Work};
 use std::io;
 
 /// A thread that runs, or has ended.
@@ -28,13 +28,16 @@ impl std::fmt::Debug for Thread {
     }
 }
 
-/// Starts threads for work that blocks. Tasks, which never block, run on a runtime.
+/// Starts threads for work that blocks, and tasks, which never block.
 pub trait Spawner: Send + Sync {
     /// Starts a thread that does `body`.
     ///
     /// # Errors
     /// The system gives no more threads.
     fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Thread>;
+
+    /// Starts a task on the runtime of the caller, which is a task or waits for one. Nobody waits for its end.
+    fn task(&self, work: Work);
 }
 
 /// Threads of the operating system.
@@ -46,5 +49,9 @@ impl Spawner for SystemSpawner {
     fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Thread> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(body)?;
         Ok(Thread::new(move || thread.join().map_err(|_| Stopped)))
+    }
+
+    fn task(&self, work: Work) {
+        tokio::spawn(work);
     }
 }

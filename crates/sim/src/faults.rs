@@ -1,6 +1,7 @@
 //! What strikes a world between two steps.
 
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
+use crate::http::faults::{HttpFault, WEIGHTS as HTTP_WEIGHTS};
 use crate::metadata::MetadataDisk;
 use crate::place::Condition;
 use crate::scheduler::running;
@@ -57,6 +58,8 @@ pub enum Fault {
     Command,
     /// Nothing, for a while.
     Calm,
+    /// What strikes where nodes are reached over HTTP only.
+    Http(HttpFault),
 }
 
 /// How often each strikes beside the others.
@@ -103,6 +106,8 @@ const LONG_CALM_PER_MILLE: u64 = 250;
 const KIND_PER_MILLE: u64 = 700;
 /// ... and how many have no place that is away: a full one is not taken for such a place.
 const NEVER_AWAY_PER_MILLE: u64 = 200;
+/// The clocks of users of signed nodes are off by so much at most.
+const CLOCK_OFF_MS_MAX: u64 = 20_000;
 /// The network fails for so long at most.
 const SILENCE_MS_MAX: u64 = 5_000;
 /// Nodes are told of an opening within this time, ...
@@ -131,7 +136,9 @@ impl Mixture {
             let is_away = is_never_away && matches!(fault, Fault::Noise | Fault::Part | Fault::Pause);
             is_possible(*fault) && !is_away && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
         });
-        Self { faults: chosen.collect(), is_never_away }
+        let of_http = HTTP_WEIGHTS.iter().map(|(fault, weight)| (Fault::Http(*fault), *weight));
+        let of_http = of_http.filter(|_| world.plan.http.is_some() && !is_never_away);
+        Self { faults: chosen.chain(of_http).collect(), is_never_away }
     }
 
     /// The next.
@@ -165,6 +172,7 @@ impl World {
                 }
                 self.commands.drain(..).for_each(|process| scheduler.kill(process));
                 self.places.all().iter().for_each(|place| place.cut_power(&scheduler));
+                self.cut_power_of_daemons();
                 self.start_mount();
                 (0..self.plan.workers).for_each(|_| self.start_worker());
             }
@@ -229,7 +237,12 @@ impl World {
                 scheduler.lay(Some(ambush));
             }
             Fault::Jump => {
-                let offset_ms = self.below(172_800_000) as i64 - 86_400_000;
+                let far_ms = match self.plan.http {
+                    // Whose clock is further off is refused.
+                    Some(http) if http.is_signed => CLOCK_OFF_MS_MAX,
+                    _ => 86_400_000,
+                };
+                let offset_ms = self.below(2 * far_ms) as i64 - far_ms as i64;
                 let process = self.a_process();
                 scheduler.tell(|| format!("the clock of {process:?} is off by {offset_ms} ms"));
                 scheduler.set_clock(process, offset_ms);
@@ -243,6 +256,7 @@ impl World {
             }
             Fault::LoseMetadata => self.lose_metadata(),
             Fault::OlderCopy => self.care_by_older_copy(),
+            Fault::Http(fault) => self.strike_http(fault),
             Fault::Command => self.give_command(),
             Fault::Calm => {
                 scheduler.tell(|| "all is well for a while".into());
@@ -256,6 +270,9 @@ impl World {
     /// A process has come to where a fault waited for it.
     pub fn spring(&mut self) {
         let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
+        if self.spring_on_daemon(process, ambush.stroke) {
+            return;
+        }
         match ambush.stroke {
             Stroke::Stop(time) => self.stop(process, time),
             Stroke::Silence(time) => {
@@ -356,7 +373,7 @@ impl World {
     }
 
     /// The mount or a worker.
-    fn a_process(&self) -> ProcessId {
+    pub(crate) fn a_process(&self) -> ProcessId {
         let worker = self.workers.get(self.below(self.workers.len() as u64) as usize).map(|(process, _)| *process);
         let mounted = self.mounted();
         // No number is drawn where there is no choice.

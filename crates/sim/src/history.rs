@@ -51,13 +51,21 @@ pub struct Length {
     /// A brief one has few steps between faults, and does not wait for what takes hours: many small histories try more orders of a few
     /// events than a large one does.
     pub is_brief: bool,
+    /// Are nodes reached over HTTP, also where the seed does not say so?
+    pub is_over_http: bool,
 }
 
 impl Length {
     /// The first `faults` of the history.
     #[must_use]
     pub fn of(faults: u64) -> Self {
-        Self { faults, without: BTreeSet::new(), is_brief: false }
+        Self { faults, without: BTreeSet::new(), is_brief: false, is_over_http: false }
+    }
+
+    /// The same, with nodes that are reached over HTTP.
+    #[must_use]
+    pub fn over_http(self) -> Self {
+        Self { is_over_http: true, ..self }
     }
 
     /// A whole one, or a brief one.
@@ -71,7 +79,7 @@ impl Length {
 #[must_use]
 pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
-    let mut world = World::new(&scheduler, seed, length.is_brief);
+    let mut world = World::new(&scheduler, seed, length);
     if let Err(complaint) = world.live(length) {
         world.programs.complain(complaint);
     }

@@ -9,7 +9,7 @@
 //!
 //! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
 //! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `engine/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
-//! membership, `objects.rs` the store without a catalogue; `place.rs` and `metadata.rs` are the disks.
+//! membership, `objects.rs` the store without a catalogue; `place.rs` and `metadata.rs` are the disks, `node.rs` and `http.rs` the ways to places.
 
 pub mod ambush;
 pub mod chaos;
@@ -20,12 +20,14 @@ pub mod engine;
 pub mod faults;
 pub mod gossip;
 pub mod history;
+pub mod http;
 pub mod linear;
 pub mod many;
 pub mod many_care;
 pub mod meddling;
 pub mod metadata;
 pub mod model;
+mod node;
 pub mod objects;
 pub mod place;
 pub mod product_log;

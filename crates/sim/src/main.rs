@@ -36,6 +36,9 @@ enum Arguments {
         /// Brief histories: few steps and faults, but many of them
         #[arg(long)]
         brief: bool,
+        /// Reach the nodes over HTTP in all of them
+        #[arg(long)]
+        http: bool,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -98,8 +101,11 @@ enum Arguments {
         /// The brief history of the seed
         #[arg(long)]
         brief: bool,
+        /// The history of the seed with nodes that are reached over HTTP
+        #[arg(long)]
+        http: bool,
         /// The history of the SQLite engine of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without"])]
+        #[arg(long, conflicts_with_all = ["faults", "brief", "http", "without"])]
         engine: bool,
         /// The history of the write-behind of the seed
         #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine"])]
@@ -127,6 +133,9 @@ enum Arguments {
         /// The brief history of the seed
         #[arg(long)]
         brief: bool,
+        /// The history of the seed with nodes that are reached over HTTP
+        #[arg(long)]
+        http: bool,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
     Canaries {
@@ -136,11 +145,14 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Bugs of daemons and their users, in histories in which nodes are reached over HTTP
+        #[arg(long)]
+        http: bool,
         /// Bugs of the SQLite engine, in its histories
-        #[arg(long, conflicts_with = "brief")]
+        #[arg(long, conflicts_with_all = ["brief", "http"])]
         engine: bool,
         /// Bugs of the store of objects, in its histories
-        #[arg(long, conflicts_with_all = ["brief", "engine"])]
+        #[arg(long, conflicts_with_all = ["brief", "http", "engine"])]
         objects: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
@@ -169,6 +181,9 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Histories over HTTP
+        #[arg(long)]
+        http: bool,
         /// Histories of the SQLite engine
         #[arg(long)]
         engine: bool,
@@ -188,6 +203,9 @@ enum Arguments {
         /// Brief histories
         #[arg(long)]
         brief: bool,
+        /// Histories over HTTP
+        #[arg(long)]
+        http: bool,
         /// Histories of the SQLite engine
         #[arg(long)]
         engine: bool,
@@ -206,8 +224,8 @@ enum Arguments {
     },
 }
 
-fn length(faults: Option<u64>, is_brief: bool) -> Length {
-    let whole = Length::whole(is_brief);
+fn length(faults: Option<u64>, is_brief: bool, is_over_http: bool) -> Length {
+    let whole = Length { is_over_http, ..Length::whole(is_brief) };
     Length { faults: faults.unwrap_or(whole.faults), ..whole }
 }
 
@@ -221,9 +239,10 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 
 fn main() -> Result<()> {
     match Arguments::parse() {
-        Arguments::Run { seeds, faults, brief, jobs } => {
+        Arguments::Run { seeds, faults, brief, http, jobs } => {
             let mut options: Vec<String> = faults.map(|faults| format!("--faults={faults}")).into_iter().collect();
             options.extend(brief.then(|| "--brief".to_owned()));
+            options.extend(http.then(|| "--http".to_owned()));
             let batch = BATCH * if brief { BRIEF_FACTOR } else { 1 };
             run_many(seeds, batch, &options, jobs, ["steps", "operations", "fsyncs", "faults"])
         }
@@ -250,7 +269,7 @@ fn main() -> Result<()> {
         Arguments::Objects { seeds, jobs } => {
             run_many(seeds, BATCH, &["--objects".into()], jobs, ["steps", "operations", "answered", "faults"])
         }
-        Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
+        Arguments::Shrink { seed, brief, http } => shrink_one(seed, brief, http),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
@@ -284,9 +303,9 @@ fn main() -> Result<()> {
             log.map_or(Ok(()), product_log::keep)?;
             whole(seed, &told(engine::behind::run(seed, true)).complaints)
         }
-        Arguments::Replay { seed, faults, brief, without, log, .. } => {
+        Arguments::Replay { seed, faults, brief, http, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let length = Length { without: without.into_iter().collect(), ..length(faults, brief) };
+            let length = Length { without: without.into_iter().collect(), ..length(faults, brief, http) };
             let outcome = run(seed, &length, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!(
@@ -295,16 +314,18 @@ fn main() -> Result<()> {
             );
             whole(seed, &outcome.complaints)
         }
-        Arguments::Canaries { seeds_max, brief, engine, objects } => {
-            let (bugs, batch, option) = match (objects, engine, brief) {
-                (true, ..) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
-                (_, true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
-                (.., true) => (&Planted::OF_VOLUME[..], CANARY_BATCH * BRIEF_FACTOR, Some("--brief")),
+        Arguments::Canaries { seeds_max, brief, http, engine, objects } => {
+            let (bugs, batch, option) = match (objects, engine) {
+                (true, _) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
+                (_, true) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
+                _ if http => (&Planted::OF_HTTP[..], CANARY_BATCH, Some("--http")),
                 _ => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
             };
-            find_canaries(bugs, seeds_max, batch, option)
+            let batch = batch * if brief { BRIEF_FACTOR } else { 1 };
+            let options: Vec<&str> = option.into_iter().chain(brief.then_some("--brief")).collect();
+            find_canaries(bugs, seeds_max, batch, &options)
         }
-        Arguments::Canary { number, seeds, brief, engine, objects } => {
+        Arguments::Canary { number, seeds, brief, http, engine, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
             let complaints = |seed| match (objects, engine) {
                 (true, _) => {
@@ -312,8 +333,8 @@ fn main() -> Result<()> {
                 }
                 (_, true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
                 _ => {
-                    let length = Length::whole(brief);
-                    with_planted(Planted::OF_VOLUME[number], || run(seed, &length, false)).complaints
+                    let bug = if http { Planted::OF_HTTP[number] } else { Planted::OF_VOLUME[number] };
+                    with_planted(bug, || run(seed, &length(None, brief, http), false)).complaints
                 }
             };
             let found = seeds.map(|seed| (seed, complaints(seed))).find(|(_, complaints)| !complaints.is_empty());
@@ -322,7 +343,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, many, objects } => {
+        Arguments::Batch { seeds, faults, brief, http, engine, behind, gossip, many, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
@@ -340,7 +361,7 @@ fn main() -> Result<()> {
                     let outcome = weft_sim::gossip::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.packets, outcome.starts, outcome.faults])
                 } else {
-                    let outcome = run(seed, &length(faults, brief), false);
+                    let outcome = run(seed, &length(faults, brief, http), false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.fsyncs, outcome.faults])
                 };
                 if !complaints.is_empty() {
@@ -383,7 +404,7 @@ fn run_chaos(settings: &chaos::Settings) -> Result<()> {
 }
 
 /// Looks for each planted bug, some seeds in a process of their own: what killed processes leave is never dropped.
-fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, option: Option<&str>) -> Result<()> {
+fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, options: &[&str]) -> Result<()> {
     let own = std::env::current_exe()?;
     let mut missed = 0;
     for (number, bug) in bugs.iter().enumerate() {
@@ -391,7 +412,7 @@ fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, option: Option<&s
         for start in (0..seeds_max).step_by(batch as usize) {
             let range = format!("{start}..{}", (start + batch).min(seeds_max));
             let mut command = Command::new(&own);
-            command.args(["canary", &number.to_string(), &range]).args(option);
+            command.args(["canary", &number.to_string(), &range]).args(options);
             let output = command.output()?;
             found = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if !output.status.success() {
@@ -410,13 +431,14 @@ fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, option: Option<&s
     if missed > 0 { bail!("{missed} bugs are not found: the checker has holes") } else { Ok(()) }
 }
 
-fn shrink_one(seed: u64, is_brief: bool) -> Result<()> {
+fn shrink_one(seed: u64, is_brief: bool, is_over_http: bool) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
     let fails = |length: &Length| !run(seed, length, false).complaints.is_empty();
-    let Some(length) = shrink(Length::whole(is_brief), fails) else { bail!("seed {seed} does not fail") };
+    let Some(length) = shrink(length(None, is_brief, is_over_http), fails) else { bail!("seed {seed} does not fail") };
     let without: Vec<String> = length.without.iter().map(u64::to_string).collect();
     let mut option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
     option.push_str(if is_brief { " --brief" } else { "" });
+    option.push_str(if is_over_http { " --http" } else { "" });
     println!("{}", run(seed, &length, false).complaints.join("; "));
     println!(
         "{} faults are left: weft-sim replay {seed} --faults {}{option}",

@@ -3,6 +3,7 @@
 //! until their session is over. `many_care.rs` has histories of them with workers, commands and faults of nodes.
 
 use crate::ambush::ProcessId;
+use crate::history::Length;
 use crate::linear::{Call, Model, is_linearizable};
 use crate::metadata::{MetadataDisk, SILENCE, SimKv};
 use crate::scheduler::{Scheduler, env_of, running};
@@ -135,7 +136,7 @@ pub fn run(seed: u64) -> Vec<String> {
 impl Many {
     pub(crate) fn new(scheduler: &Rc<Scheduler>, seed: u64, has_care: bool) -> Self {
         Self {
-            world: World::over(MetadataDisk::shared(scheduler), scheduler, seed, false),
+            world: World::over(MetadataDisk::shared(scheduler), scheduler, seed, &Length::whole(false)),
             told: Arc::default(),
             next_token: Arc::new(AtomicUsize::new(1)),
             has_care,

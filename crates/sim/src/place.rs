@@ -1,25 +1,23 @@
 //! The places where shards are: each a machine of its own with a disk, and a network in between that loses, delays and doubles.
 
-use crate::ambush::{ProcessId, Step};
+use crate::ambush::ProcessId;
+use crate::http::Machine;
 use crate::metadata::MetadataDisk;
 use crate::scheduler::{Scheduler, running};
-use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 use weft_format::ShardKey;
-use weft_nodes::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+use weft_nodes::node::{NodeIdentity, Page, ShardStat, Space};
 use weft_nodes::{NodeError, NodeErrorKind};
 
-const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
 /// Room on a place.
 const TOTAL_BYTES: u64 = 1 << 30;
 /// A message takes up to so long.
-const MESSAGE_US_MAX: u64 = 2_000;
+pub(crate) const MESSAGE_US_MAX: u64 = 2_000;
 
 /// How a place is at the moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,11 +49,13 @@ pub struct Place {
     identity: NodeIdentity,
     /// What says which shards are needed.
     metadata: Arc<MetadataDisk>,
+    /// What serves it over HTTP; none: it takes messages.
+    machine: Option<Machine>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     condition: Condition,
     shards: BTreeMap<ShardKey, Stored>,
     /// Removed, and not durably so.
@@ -70,13 +70,26 @@ struct State {
     /// Messages of a thousand that are lost, and that come twice.
     lost_per_mille: u64,
     doubled_per_mille: u64,
+    /// Why its machine cannot be reached.
+    unreachable: BTreeSet<Unreachable>,
+}
+
+/// Why a machine cannot be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unreachable {
+    /// Its daemon is dead, or does not run.
+    NoDaemon,
+    /// Another machine has its address.
+    Elsewhere,
+    /// An address of it leads nowhere.
+    Nowhere,
 }
 
 impl Place {
-    /// An empty one.
+    /// An empty one, served over HTTP by `machine`, if there is one.
     #[must_use]
-    pub fn new(name: &str, identity: NodeIdentity, metadata: Arc<MetadataDisk>) -> Arc<Self> {
-        Arc::new(Self { name: name.to_owned(), identity, metadata, state: Mutex::default() })
+    pub fn new(name: &str, identity: NodeIdentity, metadata: Arc<MetadataDisk>, machine: Option<Machine>) -> Arc<Self> {
+        Arc::new(Self { name: name.to_owned(), identity, metadata, machine, state: Mutex::default() })
     }
 
     /// Its name.
@@ -91,18 +104,77 @@ impl Place {
         self.identity
     }
 
+    /// What serves it over HTTP.
+    #[must_use]
+    pub fn machine(&self) -> Option<&Machine> {
+        self.machine.as_ref()
+    }
+
+    /// How long a message to it or from it takes.
+    pub(crate) fn delay(&self) -> Duration {
+        let slow_us = match self.state.lock().condition {
+            Condition::Slow(ms) => ms * 1000,
+            _ => 0,
+        };
+        Duration::from_micros(running().below(MESSAGE_US_MAX) + slow_us)
+    }
+
+    /// How many messages of a thousand are lost, and come twice.
+    pub(crate) fn noise(&self) -> (u64, u64) {
+        let state = self.state.lock();
+        (state.lost_per_mille, state.doubled_per_mille)
+    }
+
+    /// Do requests of this process arrive?
+    pub(crate) fn hears(&self, process: ProcessId) -> bool {
+        let state = self.state.lock();
+        state.condition != Condition::Silent && !state.cut_off.contains(&process)
+    }
+
+    /// Do answers to this process arrive?
+    pub(crate) fn is_heard_by(&self, process: ProcessId) -> bool {
+        let state = self.state.lock();
+        state.condition != Condition::Silent && !state.unheard.contains(&process)
+    }
+
+    /// Are connections refused?
+    pub(crate) fn is_down(&self) -> bool {
+        self.state.lock().condition == Condition::Down
+    }
+
+    /// It could not be reached a moment ago.
+    pub(crate) fn was_away(&self) {
+        running().trouble(&self.name, true);
+        self.tell_trouble(&self.state.lock());
+    }
+
+    /// From now on its machine cannot be reached, or not for this reason any more.
+    pub(crate) fn set_unreachable(&self, why: Unreachable, is_so: bool) {
+        let mut state = self.state.lock();
+        match is_so {
+            true => state.unreachable.insert(why),
+            false => state.unreachable.remove(&why),
+        };
+        self.tell_trouble(&state);
+    }
+
     /// From now on it is so.
     pub fn set_condition(&self, condition: Condition) {
         let mut state = self.state.lock();
         state.condition = condition;
         self.tell_trouble(&state);
+        drop(state);
+        if let (Condition::Down, Some(machine)) = (condition, &self.machine) {
+            machine.cut(|_| true);
+        }
     }
 
     /// A place that is full answers.
     fn tell_trouble(&self, state: &State) {
         let is_away = !matches!(state.condition, Condition::Well | Condition::Full);
         let is_cut_off = !state.cut_off.is_empty() || !state.unheard.is_empty();
-        running().trouble(&self.name, is_away || is_cut_off || state.lost_per_mille > 0);
+        running()
+            .trouble(&self.name, is_away || is_cut_off || state.lost_per_mille > 0 || !state.unreachable.is_empty());
     }
 
     /// How much of the network's traffic with it is lost and comes twice, of a thousand messages.
@@ -124,7 +196,10 @@ impl Place {
     }
 
     /// The network is whole again, and the place well.
-    pub fn heal(&self) {
+    pub fn heal(self: &Arc<Self>) {
+        if let Some(machine) = &self.machine {
+            machine.heal(self);
+        }
         let mut state = self.state.lock();
         state.condition = Condition::Well;
         (state.lost_per_mille, state.doubled_per_mille) = (0, 0);
@@ -202,184 +277,72 @@ impl Place {
         NodeError::new(kind, &self.name, detail)
     }
 
-    fn check(&self, state: &State) -> Result<(), NodeError> {
+    fn absent(&self) -> NodeError {
+        self.error(NodeErrorKind::NotFound, "there is no such shard")
+    }
+
+    /// Does what a request asks for, at this moment. `Err`: it is down, or its disk fails.
+    pub(crate) fn perform<T>(
+        &self,
+        work: impl FnOnce(&Place, &mut State, u64) -> Result<T, NodeError>,
+    ) -> Result<T, NodeError> {
+        let mut state = self.state.lock();
         match state.condition {
             Condition::Down => Err(self.error(NodeErrorKind::Unavailable, "it is down")),
             Condition::Failing => Err(self.error(NodeErrorKind::Io, "its disk fails")),
-            _ => Ok(()),
+            _ => work(self, &mut state, running().now().as_millis() as u64),
+        }
+    }
+
+    pub(crate) fn put(&self, state: &mut State, key: ShardKey, bytes: &Bytes, now_ms: u64) -> Result<(), NodeError> {
+        if let Some(stored) = state.shards.get(&key) {
+            let is_same = stored.bytes == *bytes;
+            let exists = || self.error(NodeErrorKind::Exists, "the shard exists with other bytes");
+            return if is_same { Ok(()) } else { Err(exists()) };
+        }
+        if state.condition == Condition::Full {
+            return Err(self.error(NodeErrorKind::Full, "it is full"));
+        }
+        state.removed.remove(&key);
+        state.rotten.remove(&key);
+        state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, state: &State, key: ShardKey, range: &Range<u64>) -> Result<Bytes, NodeError> {
+        let bytes = &state.shards.get(&key).ok_or_else(|| self.absent())?.bytes;
+        let end = range.end.min(bytes.len() as u64);
+        Ok(bytes.slice(range.start.min(end) as usize..end as usize))
+    }
+
+    pub(crate) fn stat(&self, state: &State, key: ShardKey) -> Result<ShardStat, NodeError> {
+        let stored = state.shards.get(&key).ok_or_else(|| self.absent())?;
+        Ok(ShardStat { bytes: stored.bytes.len() as u64, modified_ms: stored.modified_ms })
+    }
+
+    pub(crate) fn remove(&self, state: &mut State, key: ShardKey) {
+        if self.metadata.is_needed(key, self.identity.node) {
+            running().complain(format!("{key} is removed from {}, and is needed", self.name));
+        }
+        if let Some(stored) = state.shards.remove(&key) {
+            state.removed.insert(key, stored);
         }
     }
 }
 
-/// A place as one process sees it.
-pub struct SimNode {
-    place: Arc<Place>,
-    process: ProcessId,
-}
-
-impl SimNode {
-    /// As `process` sees it.
-    #[must_use]
-    pub fn seen_by(place: Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
-        Arc::new(Self { place, process })
+impl State {
+    pub(crate) fn list(&self, after: Option<ShardKey>, limit: usize) -> Page {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut keys: Vec<ShardKey> =
+            self.shards.range((start, Bound::Unbounded)).map(|(key, _)| *key).take(limit + 1).collect();
+        let more = keys.len() > limit;
+        keys.truncate(limit);
+        Page { keys, foreign: Vec::new(), more }
     }
 
-    /// Sends a request that changes something: there a fault may wait.
-    async fn change(
-        &self,
-        step: Step,
-        work: impl Fn(&Place, &mut State, u64) -> Result<(), NodeError> + Send + 'static,
-    ) -> Result<(), NodeError> {
-        running().reach(self.process, &[step], false);
-        let done = self.call(work).await;
-        running().reach(self.process, &[step], true);
-        done
-    }
-
-    /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
-    async fn call<T: Send + 'static>(
-        &self,
-        work: impl Fn(&Place, &mut State, u64) -> Result<T, NodeError> + Send + 'static,
-    ) -> Result<T, NodeError> {
-        let (tell, told) = oneshot::channel();
-        {
-            let scheduler = running();
-            let (place, process) = (self.place.clone(), self.process);
-            let (delay, lost, doubled) = {
-                let state = place.state.lock();
-                let slow_us = match state.condition {
-                    Condition::Slow(ms) => ms * 1000,
-                    _ => 0,
-                };
-                let delay = Duration::from_micros(scheduler.below(MESSAGE_US_MAX) + slow_us);
-                (delay, state.lost_per_mille, state.doubled_per_mille)
-            };
-            let is_doubled = scheduler.chance(doubled);
-            let mut tell = Some(tell);
-            let arrive = move |is_first: bool| {
-                let scheduler = running();
-                let mut state = place.state.lock();
-                let is_silent = state.condition == Condition::Silent || state.cut_off.contains(&process);
-                if is_silent || scheduler.chance(lost) {
-                    // Nobody ever says so.
-                    std::mem::forget(tell.take());
-                    return;
-                }
-                let now_ms = scheduler.now().as_millis() as u64;
-                let done = place.check(&state).and_then(|()| work(&place, &mut state, now_ms));
-                if !is_first {
-                    return;
-                }
-                if state.unheard.contains(&process) || scheduler.chance(lost) {
-                    std::mem::forget(tell.take());
-                    return;
-                }
-                let tell = tell.take();
-                scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
-                    if let Some(tell) = tell {
-                        // Nobody may wait any more.
-                        let _ = tell.send(done);
-                    }
-                });
-            };
-            if is_doubled {
-                let mut arrive = arrive;
-                scheduler.after(delay, move || {
-                    arrive(true);
-                    let again = running().below(2_000_000);
-                    running().after(Duration::from_micros(again), move || arrive(false));
-                });
-            } else {
-                let mut arrive = arrive;
-                scheduler.after(delay, move || arrive(true));
-            }
-        }
-        match told.await {
-            Ok(answer) => answer,
-            Err(_) => std::future::pending().await,
-        }
-    }
-}
-
-#[async_trait]
-impl Node for SimNode {
-    fn capability(&self) -> &Capability {
-        &CAPABILITY
-    }
-
-    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        let bytes = Bytes::from(parts.concat());
-        self.change(Step::Put, move |place, state, now_ms| {
-            if let Some(stored) = state.shards.get(&key) {
-                let is_same = stored.bytes == bytes;
-                let exists = || place.error(NodeErrorKind::Exists, "the shard exists with other bytes");
-                return if is_same { Ok(()) } else { Err(exists()) };
-            }
-            if state.condition == Condition::Full {
-                return Err(place.error(NodeErrorKind::Full, "it is full"));
-            }
-            state.removed.remove(&key);
-            state.rotten.remove(&key);
-            state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
-            Ok(())
-        })
-        .await
-    }
-
-    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        self.call(move |place, state, _| {
-            let absent = || place.error(NodeErrorKind::NotFound, "there is no such shard");
-            let bytes = &state.shards.get(&key).ok_or_else(absent)?.bytes;
-            let end = range.end.min(bytes.len() as u64);
-            Ok(bytes.slice(range.start.min(end) as usize..end as usize))
-        })
-        .await
-    }
-
-    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.call(move |place, state, _| {
-            let absent = || place.error(NodeErrorKind::NotFound, "there is no such shard");
-            let stored = state.shards.get(&key).ok_or_else(absent)?;
-            Ok(ShardStat { bytes: stored.bytes.len() as u64, modified_ms: stored.modified_ms })
-        })
-        .await
-    }
-
-    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.call(move |_, state, _| {
-            let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let mut keys: Vec<ShardKey> =
-                state.shards.range((start, Bound::Unbounded)).map(|(key, _)| *key).take(limit + 1).collect();
-            let more = keys.len() > limit;
-            keys.truncate(limit);
-            Ok(Page { keys, foreign: Vec::new(), more })
-        })
-        .await
-    }
-
-    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.change(Step::Remove, move |place, state, _| {
-            if place.metadata.is_needed(key, place.identity.node) {
-                running().complain(format!("{key} is removed from {}, and is needed", place.name));
-            }
-            if let Some(stored) = state.shards.remove(&key) {
-                state.removed.insert(key, stored);
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    async fn space(&self) -> Result<Space, NodeError> {
-        self.call(|_, state, _| {
-            let used_bytes: u64 = state.shards.values().map(|stored| stored.bytes.len() as u64).sum();
-            let free_bytes = if state.condition == Condition::Full { 0 } else { TOTAL_BYTES - used_bytes };
-            Ok(Space { total_bytes: TOTAL_BYTES, free_bytes, disk: None })
-        })
-        .await
-    }
-
-    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.call(|place, _, _| Ok(place.identity)).await
+    pub(crate) fn space(&self) -> Space {
+        let used_bytes: u64 = self.shards.values().map(|stored| stored.bytes.len() as u64).sum();
+        let free_bytes = if self.condition == Condition::Full { 0 } else { TOTAL_BYTES - used_bytes };
+        Space { total_bytes: TOTAL_BYTES, free_bytes, disk: None }
     }
 }

@@ -42,6 +42,7 @@ pub enum Ended {
 }
 
 type Event = Box<dyn FnOnce()>;
+type WhenKilled = Rc<dyn Fn(ProcessId)>;
 type Stack = Generator<'static, (), Until>;
 
 struct Fibre {
@@ -80,6 +81,8 @@ struct State {
     /// Of fibres that have ended, for others.
     stacks: Vec<Stack>,
     processes: BTreeMap<ProcessId, Process>,
+    /// Is told of each process that is killed.
+    when_killed: Option<WhenKilled>,
     /// Places that some process may take for away, and when there was one last.
     troubled: BTreeSet<String>,
     troubled_until_ns: Option<u64>,
@@ -126,6 +129,7 @@ impl Scheduler {
             events: BTreeMap::new(),
             stacks: Vec::new(),
             processes: BTreeMap::new(),
+            when_killed: None,
             troubled: BTreeSet::new(),
             troubled_until_ns: None,
             complaints: Vec::new(),
@@ -234,6 +238,14 @@ impl Scheduler {
         let mut state = self.state.borrow_mut();
         state.processes.remove(&process);
         state.fibres.extract_if(.., |fibre| fibre.process == process).for_each(std::mem::forget);
+        let when_killed = state.when_killed.clone();
+        drop(state);
+        when_killed.iter().for_each(|tell| tell(process));
+    }
+
+    /// From now on `tell` is told of each process that is killed: its machine closes what it had open.
+    pub fn when_killed(&self, tell: impl Fn(ProcessId) + 'static) {
+        self.state.borrow_mut().when_killed = Some(Rc::new(tell));
     }
 
     /// Is it there, paused or not?
@@ -523,6 +535,10 @@ impl Spawner for SimSpawner {
             running().pass(Until::Flag(ended));
             Ok(())
         }))
+    }
+
+    fn task(&self, work: Work) {
+        SimExecutor(self.0).spawn(work);
     }
 }
 

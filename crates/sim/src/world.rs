@@ -2,10 +2,13 @@
 
 use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
+use crate::history::Length;
+use crate::http::{Http, Network};
 use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
 use crate::model::{Contents, Loss};
-use crate::place::{Place, SimNode};
+use crate::node::SimNode;
+use crate::place::Place;
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
 use crate::workload;
@@ -64,6 +67,8 @@ pub struct Plan {
     pub replica: Option<KeepsUp>,
     /// Does the network fail at the moment at which a worker stores or removes something?
     pub has_silence: bool,
+    /// Are nodes reached over HTTP, and how?
+    pub http: Option<Http>,
     /// Is it over in a few thousand steps? Then it has no faults that take minutes.
     pub is_brief: bool,
 }
@@ -80,6 +85,9 @@ pub enum KeepsUp {
 /// How many of a thousand histories have a replica, and in how many of these it keeps in step.
 const REPLICA_PER_MILLE: u64 = 300;
 const IN_STEP_PER_MILLE: u64 = 400;
+/// How many have daemons that are asked over HTTP, and in how many of these each has two addresses.
+const HTTP_PER_MILLE: u64 = 300;
+const TWO_LINKS_PER_MILLE: u64 = 300;
 /// How many have a network that fails while workers store and remove.
 const SILENCE_PER_MILLE: u64 = 150;
 /// Small, so that a snapshot has many pieces, and others follow it.
@@ -99,6 +107,7 @@ impl Plan {
             looks_for_orphans: below(4) == 0 && !is_brief,
             replica: None,
             has_silence: false,
+            http: None,
             is_brief,
         }
     }
@@ -109,6 +118,13 @@ impl Plan {
         let keeps_up = if below(1000) < IN_STEP_PER_MILLE { KeepsUp::InStep } else { KeepsUp::Soon };
         let has_silence = !self.is_brief && below(1000) < SILENCE_PER_MILLE;
         Self { replica: has_replica.then_some(keeps_up), has_silence, ..self }
+    }
+
+    /// In some, or if that is wanted, its nodes are daemons.
+    fn with_http(self, is_wanted: bool, mut below: impl FnMut(u64) -> u64) -> Self {
+        let is_over_http = below(1000) < HTTP_PER_MILLE || is_wanted;
+        let http = Http { is_signed: below(2) == 0, has_two_links: below(1000) < TWO_LINKS_PER_MILLE };
+        Self { http: is_over_http.then_some(http), ..self }
     }
 }
 
@@ -127,14 +143,21 @@ pub fn place_of(node: NodeId) -> usize {
 /// All places; a node's id says its place's number.
 pub struct Places {
     disk: Arc<MetadataDisk>,
+    network: Option<Arc<Network>>,
     all: Mutex<Vec<Arc<Place>>>,
 }
 
 impl Places {
-    /// None yet; metadata is on this disk.
+    /// None yet; metadata is on this disk, and they are reached over HTTP or by messages.
     #[must_use]
-    pub fn new(disk: Arc<MetadataDisk>) -> Self {
-        Self { disk, all: Mutex::default() }
+    pub fn new(disk: Arc<MetadataDisk>, http: Option<Http>) -> Self {
+        Self { disk, network: http.map(Network::new), all: Mutex::default() }
+    }
+
+    /// Who is at which address, where they are reached over HTTP.
+    #[must_use]
+    pub fn network(&self) -> Option<Arc<Network>> {
+        self.network.clone()
     }
 
     /// A further one.
@@ -142,8 +165,12 @@ impl Places {
         let mut places = self.all.lock();
         let number = places.len() as u32;
         let identity = NodeIdentity { volume: VOLUME, node: node_id(number) };
-        places.push(Place::new(&format!("place{number}"), identity, self.disk.clone()));
-        places[number as usize].clone()
+        let name = format!("place{number}");
+        let machine = self.network.as_ref().map(|network| network.machine(&name, number));
+        let place = Place::new(&name, identity, self.disk.clone(), machine);
+        places.push(place.clone());
+        self.network.iter().for_each(|network| network.start(&place));
+        place
     }
 
     /// All of them.
@@ -207,22 +234,25 @@ pub struct World {
 impl World {
     /// With places and without processes.
     #[must_use]
-    pub fn new(scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
-        Self::over(Arc::default(), scheduler, seed, is_brief)
+    pub fn new(scheduler: &Rc<Scheduler>, seed: u64, length: &Length) -> Self {
+        Self::over(Arc::default(), scheduler, seed, length)
     }
 
-    /// The same, with its metadata on this disk. One that many share has no replica on the nodes.
+    /// The same, with its metadata on this disk. One that many share has no replica on the nodes, and no daemons.
     #[must_use]
-    pub fn over(disk: Arc<MetadataDisk>, scheduler: &Rc<Scheduler>, seed: u64, is_brief: bool) -> Self {
+    pub fn over(disk: Arc<MetadataDisk>, scheduler: &Rc<Scheduler>, seed: u64, length: &Length) -> Self {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
         // By numbers of its own: so the other histories are what they would be without.
         let mut more = ChaCha8Rng::seed_from_u64(!seed);
         more.set_stream(u64::MAX);
-        let plan = Plan::of(is_brief, |end| choices.borrow_mut().next_u64() % end);
+        let plan = Plan::of(length.is_brief, |end| choices.borrow_mut().next_u64() % end);
         let plan = plan.with_more(|end| more.next_u64() % end);
-        let plan = Plan { replica: plan.replica.filter(|_| !disk.is_shared()), ..plan };
+        more.set_stream(u64::MAX - 1);
+        let plan = plan.with_http(length.is_over_http, |end| more.next_u64() % end);
+        let is_alone = !disk.is_shared();
+        let plan = Plan { replica: plan.replica.filter(|_| is_alone), http: plan.http.filter(|_| is_alone), ..plan };
         scheduler.tell(|| format!("{plan:?}"));
-        let places = Arc::new(Places::new(disk.clone()));
+        let places = Arc::new(Places::new(disk.clone(), plan.http));
         (0..plan.places).for_each(|_| drop(places.add()));
         let programs = Programs::new(plan.programs);
         if plan.replica == Some(KeepsUp::Soon) {

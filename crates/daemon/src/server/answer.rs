@@ -13,7 +13,7 @@ use crate::signed_request::SignedRequest;
 use crate::wire::{
     ADDRESSES_HEADER, ADDRESSES_PROOF_HEADER, BACKGROUND, BUSY, CLASS_HEADER, COMBINATION_BYTES_MAX, Call,
     CombinationBody, DIGEST_HEADER, ERROR_HEADER, GRANT_HEADER, MembersBody, NODE_HEADER, PROOF_HEADER, PageBody,
-    QUESTION_BYTES_MAX, SHARD_BYTES_MAX, SpaceBody, StatBody, already_a_node,
+    QUESTION_BYTES_MAX, SHARD_BYTES_MAX, SpaceBody, StatBody, already_a_node, node_of, node_text,
 };
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -24,6 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_cluster::gossip::PACKET_BYTES_MAX;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::ShardKey;
 use weft_format::records::Secret;
 use weft_nodes::NodeAt;
@@ -146,6 +147,13 @@ impl Daemon {
                 return (name, Reply::refused(status, "", error.to_string()));
             }
         }
+        if let Some(wanted) = header(NODE_HEADER)
+            && node_of(wanted) != self.identity()
+            && !has_planted(Planted::AnyNodeAnswers)
+        {
+            let detail = format!("node {wanted:.80} is asked, and this is another: see where its daemon is now");
+            return (name, NodeError::new(NodeErrorKind::WrongNode, &self.name, detail).into());
+        }
         if call == Call::ShortCircuit && !peer.is_here {
             let detail = "short-circuit reads are for users on the same machine: ask for bytes";
             return (name, NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into());
@@ -247,7 +255,10 @@ impl Daemon {
                 {
                     return Err(self.not_granted("put", grant));
                 }
-                node.put(key, &parts).await?;
+                match has_planted(Planted::PutAnsweredEarly) {
+                    true => self.env.spawner.task(Box::pin(async move { drop(node.put(key, &parts).await) })),
+                    false => node.put(key, &parts).await?,
+                }
                 Ok(Reply { status: StatusCode::CREATED, ..Reply::ok("") })
             }
             Call::Get(key, range) => self.get(self.node_or_refusal()?, class, key, range).await,
@@ -430,6 +441,7 @@ impl Daemon {
             let timeout = BODY_DEADLINE.min(deadline.saturating_duration_since(clock.now()));
             slot.wait_for_body();
             let came = tokio::select! {
+                biased;
                 came = clock.timeout(timeout, body.frame()) => came,
                 () = slot.evicted() => return Err(Reply::ask_later("the body comes slowly, and others wait: ask later")),
             };
@@ -489,7 +501,7 @@ impl Daemon {
     fn respond(&self, reply: Reply, proof: Option<Proof>, class: Class, asker: &Asker) -> Response<Outgoing> {
         let mut response = Response::builder().status(reply.status);
         if let Some(identity) = self.identity() {
-            response = response.header(NODE_HEADER, format!("{}/{}", identity.volume, identity.node));
+            response = response.header(NODE_HEADER, node_text(identity));
         }
         if !reply.error.is_empty() {
             response = response.header(ERROR_HEADER, reply.error);

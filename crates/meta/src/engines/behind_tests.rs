@@ -82,6 +82,8 @@ impl Spawner for Idle {
     fn thread(&self, _name: &str, _body: Box<dyn FnOnce() + Send>) -> std::io::Result<Thread> {
         Ok(Thread::new(|| Ok(())))
     }
+
+    fn task(&self, _work: weft_env::Work) {}
 }
 
 /// Nothing is filed but by a flush.

@@ -1,0 +1,325 @@
+//! Places that are reached over HTTP: each has a machine with the product's daemon, and processes have the product's client. In between
+//! is a network of byte streams (`wire.rs`) that delays, holds back and cuts, under the scheduler of the history.
+//!
+//! A daemon is a process of its own before the disk of its place (`disk_node.rs`): it is killed at any await and started again, and it stops
+//! and goes on with old requests. Where requests are signed, somebody in the network also sends old requests and old answers again.
+//!
+//! `a call of a process -> the client -> a connection, if none is idle -> bytes -> the daemon -> the disk -> bytes -> the answer`.
+
+mod disk_node;
+pub mod faults;
+mod wire;
+
+use crate::ambush::ProcessId;
+use crate::place::{Place, Unreachable};
+use crate::scheduler::{env_of, running};
+use async_trait::async_trait;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use weft_daemon::{Accepted, Daemon, DaemonNode, DaemonUrl, Dial, Dialed, Key, LinkedNode, Listen};
+use weft_env::Env;
+use weft_nodes::{Kinds, Node};
+use wire::{Connection, Queue, Side};
+
+/// Daemons have numbers from here on, so that they are never those of other processes.
+const DAEMONS: u32 = 1_000_000;
+/// An old request comes again within this time.
+const AGAIN_MS_MAX: u64 = 90_000;
+
+/// How nodes are reached over HTTP in a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Http {
+    /// Has each node a key?
+    pub is_signed: bool,
+    /// Has each daemon two addresses?
+    pub has_two_links: bool,
+}
+
+/// Who is at which address.
+pub struct Network {
+    http: Http,
+    at: Mutex<BTreeMap<String, Arc<Place>>>,
+    /// Two that have each other's addresses.
+    swapped: Mutex<Option<(Arc<Place>, Arc<Place>)>>,
+    next_daemon: AtomicU32,
+}
+
+impl Network {
+    /// Without machines.
+    #[must_use]
+    pub fn new(http: Http) -> Arc<Self> {
+        let network = Arc::new(Self {
+            http,
+            at: Mutex::default(),
+            swapped: Mutex::default(),
+            next_daemon: AtomicU32::new(DAEMONS),
+        });
+        let ended = network.clone();
+        running().when_killed(move |process| ended.process_ended(process));
+        network
+    }
+
+    /// The machine of a place of this name and number. It serves when the place is [started](Self::start).
+    #[must_use]
+    pub fn machine(self: &Arc<Self>, name: &str, number: u32) -> Machine {
+        let addresses = (0..=u32::from(self.http.has_two_links)).map(|link| format!("{name}-{link}:7600"));
+        let key = self.http.is_signed.then(|| Key::new([number as u8 + 1; 32]));
+        Machine { network: self.clone(), addresses: addresses.collect(), key, state: Mutex::default() }
+    }
+
+    /// The place has its addresses, and a daemon.
+    pub fn start(&self, place: &Arc<Place>) {
+        let Some(machine) = place.machine() else { return };
+        self.at.lock().extend(machine.addresses.iter().map(|address| (address.clone(), place.clone())));
+        machine.start(place);
+    }
+
+    /// Two places have each other's addresses.
+    pub fn swap(&self, one: &Arc<Place>, other: &Arc<Place>) {
+        self.swap_back();
+        self.exchange(one, other);
+        *self.swapped.lock() = Some((one.clone(), other.clone()));
+        [one, other].into_iter().for_each(|place| place.set_unreachable(Unreachable::Elsewhere, true));
+    }
+
+    /// All places have their own addresses again.
+    pub fn swap_back(&self) {
+        let Some((one, other)) = self.swapped.lock().take() else { return };
+        self.exchange(&one, &other);
+        [one, other].iter().for_each(|place| place.set_unreachable(Unreachable::Elsewhere, false));
+    }
+
+    fn exchange(&self, one: &Place, other: &Place) {
+        let (Some(one), Some(other)) = (one.machine(), other.machine()) else { return };
+        {
+            let mut at = self.at.lock();
+            for (one, other) in one.addresses.iter().zip(&other.addresses) {
+                let (Some(was), Some(is)) = (at.remove(one), at.remove(other)) else { continue };
+                at.insert(one.clone(), is);
+                at.insert(other.clone(), was);
+            }
+        }
+        // Where another is, no connection goes on.
+        one.cut(|_| true);
+        other.cut(|_| true);
+    }
+
+    /// The machine closes what the process had open.
+    fn process_ended(&self, process: ProcessId) {
+        let places: Vec<Arc<Place>> = self.at.lock().values().cloned().collect();
+        for machine in places.iter().filter_map(|place| place.machine()) {
+            machine.open_connections().iter().for_each(|connection| connection.close(process));
+        }
+    }
+}
+
+/// What serves a place: its addresses, its daemon, the connections to it.
+pub struct Machine {
+    network: Arc<Network>,
+    addresses: Vec<String>,
+    key: Option<Key>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    daemon: Option<(ProcessId, Arc<Queue>)>,
+    connections: Vec<Arc<Connection>>,
+    /// The number of an address that leads nowhere.
+    silent_link: Option<usize>,
+    /// What a daemon answered once.
+    old_answer: Option<Bytes>,
+}
+
+impl Machine {
+    /// The place as `process` reaches it.
+    pub(crate) fn client(&self, place: &Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
+        let (env, _) = env_of(process);
+        let url = DaemonUrl { authority: self.addresses[0].clone(), tls: None };
+        let dial = Dialer { network: self.network.clone(), process, env: env.clone() };
+        let node = DaemonNode::open(&url, place.name(), place.known_as(), self.key.clone(), &env);
+        let node = node.expect("there are no certificates to read").dialed_by(Arc::new(dial));
+        Arc::new(LinkedNode::new(node, &self.addresses[1..]))
+    }
+
+    /// Which process its daemon is, while it is not dead.
+    #[must_use]
+    pub fn daemon(&self) -> Option<ProcessId> {
+        self.state.lock().daemon.as_ref().map(|(process, _)| *process)
+    }
+
+    /// A daemon begins, if there is none.
+    fn start(&self, place: &Arc<Place>) {
+        if self.daemon().is_some() {
+            return;
+        }
+        let process = ProcessId(self.network.next_daemon.fetch_add(1, Ordering::Relaxed));
+        let queue = Arc::<Queue>::default();
+        self.state.lock().daemon = Some((process, queue.clone()));
+        running().add_process(process);
+        let (env, runtime) = env_of(process);
+        let (place, key) = (place.clone(), self.key.clone());
+        running().start(process, "daemon", move || {
+            let kinds = Kinds::new(vec![Arc::new(disk_node::Disk::new(place.clone(), process, &env))]);
+            let daemon = Daemon::open(kinds, disk_node::url(&place), key, &env).expect("the disk is there");
+            place.set_unreachable(Unreachable::NoDaemon, false);
+            runtime.block_on(Arc::new(daemon).serve(Listener(queue), std::future::pending()));
+        });
+    }
+
+    /// The daemon is killed, and started again after this time, or when all is well.
+    pub fn kill_daemon(&self, place: &Arc<Place>, time: Duration) {
+        let Some((process, _)) = self.state.lock().daemon.take() else { return };
+        place.set_unreachable(Unreachable::NoDaemon, true);
+        running().kill(process);
+        let place = place.clone();
+        running().after(time, move || {
+            place.machine().expect("it has one").start(&place);
+        });
+    }
+
+    /// The daemon stops for this time, or until all is well.
+    pub fn stop_daemon(&self, place: &Arc<Place>, time: Duration) {
+        let Some(process) = self.daemon() else { return };
+        place.set_unreachable(Unreachable::NoDaemon, true);
+        running().pause(process, true);
+        let place = place.clone();
+        running().after(time, move || {
+            let machine = place.machine().expect("it has one");
+            if machine.daemon() == Some(process) {
+                machine.go_on(&place, process);
+            }
+        });
+    }
+
+    fn go_on(&self, place: &Place, process: ProcessId) {
+        running().pause(process, false);
+        place.set_unreachable(Unreachable::NoDaemon, false);
+    }
+
+    /// One of its addresses leads nowhere, or all lead there again.
+    fn set_silent_link(&self, place: &Place, link: Option<usize>) {
+        self.state.lock().silent_link = link;
+        place.set_unreachable(Unreachable::Nowhere, link.is_some());
+    }
+
+    fn is_silent(&self, link: usize) -> bool {
+        self.state.lock().silent_link == Some(link)
+    }
+
+    /// Its daemon runs, and all its addresses lead there.
+    pub(crate) fn heal(&self, place: &Arc<Place>) {
+        self.network.swap_back();
+        self.set_silent_link(place, None);
+        match self.daemon() {
+            None => self.start(place),
+            Some(process) if running().is_paused(process) => self.go_on(place, process),
+            Some(_) => {}
+        }
+    }
+
+    /// These connections break in the middle of whatever they carry.
+    pub(crate) fn cut(&self, is_cut: impl Fn(&Connection) -> bool) {
+        self.open_connections().iter().filter(|connection| is_cut(connection)).for_each(|connection| connection.cut());
+    }
+
+    fn open_connections(&self) -> Vec<Arc<Connection>> {
+        let mut state = self.state.lock();
+        state.connections.retain(|connection| connection.is_open());
+        state.connections.clone()
+    }
+
+    /// Gives the daemon a connection; `None`: nobody listens.
+    fn connect(&self, place: &Arc<Place>, client: ProcessId, link: usize, role: wire::Role) -> Option<Side> {
+        let mut state = self.state.lock();
+        let (daemon, queue) = state.daemon.clone()?;
+        let connection = Connection::new(client, daemon, place.clone(), link, role);
+        let (here, there) = connection.sides();
+        state.connections.push(connection);
+        drop(state);
+        queue.push(there);
+        Some(here)
+    }
+}
+
+/// Makes the connections of a process.
+struct Dialer {
+    network: Arc<Network>,
+    process: ProcessId,
+    env: Env,
+}
+
+#[async_trait]
+impl Dial for Dialer {
+    async fn dial(&self, authority: &str) -> io::Result<Dialed> {
+        let place = self.network.at.lock().get(authority).cloned().ok_or(io::ErrorKind::NotFound)?;
+        let machine = place.machine().ok_or(io::ErrorKind::NotFound)?;
+        let link = usize::from(authority.ends_with("-1:7600"));
+        self.env.clock.sleep(place.delay() + place.delay()).await;
+        if !place.hears(self.process) || !place.is_heard_by(self.process) || machine.is_silent(link) {
+            return std::future::pending().await;
+        }
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        if place.is_down() {
+            return Err(refused());
+        }
+        let role = machine.role(&place);
+        machine.connect(&place, self.process, link, role).map(Dialed::over).ok_or_else(refused)
+    }
+}
+
+impl Machine {
+    /// What somebody in the network makes of a connection. Without keys everybody is believed, and nothing is promised.
+    fn role(&self, place: &Place) -> wire::Role {
+        let (_, doubled) = place.noise();
+        if self.key.is_none() || !running().chance(doubled) {
+            return wire::Role::Plain;
+        }
+        match self.state.lock().old_answer.clone().filter(|_| running().chance(500)) {
+            Some(answer) => wire::Role::Impostor(answer),
+            None => wire::Role::Taped(Vec::new()),
+        }
+    }
+
+    /// Somebody heard an answer.
+    fn heard(&self, answer: &Bytes) {
+        if self.key.is_some() {
+            self.state.lock().old_answer = Some(answer.clone());
+        }
+    }
+
+    /// Somebody sends again what a connection has carried to the daemon.
+    fn replay(&self, place: &Arc<Place>, client: ProcessId, link: usize, requests: Vec<u8>) {
+        let place = place.clone();
+        running().after(Duration::from_millis(running().below(AGAIN_MS_MAX)), move || {
+            let machine = place.machine().expect("it has one");
+            if let Some(here) = machine.connect(&place, client, link, wire::Role::Plain) {
+                here.send(requests.into());
+            }
+        });
+    }
+}
+
+/// Gives a daemon its connections.
+struct Listener(Arc<Queue>);
+
+impl Listen for Listener {
+    type Stream = Side;
+
+    async fn accept(&mut self) -> io::Result<Accepted<Side>> {
+        let stream = self.0.next().await;
+        // A machine a process.
+        let peer = SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(10 << 24 | stream.client().0)), 1);
+        Ok(Accepted { stream, peer, is_here: false })
+    }
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+mod tests;

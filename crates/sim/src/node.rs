@@ -1,0 +1,182 @@
+//! A place as one process sees it: a node, reached by messages of the simulator's, or over HTTP by the product's own client.
+
+use crate::ambush::{ProcessId, Step};
+use crate::place::{MESSAGE_US_MAX, Place, State};
+use crate::scheduler::running;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use weft_format::ShardKey;
+use weft_nodes::NodeError;
+use weft_nodes::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
+
+const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
+
+/// A place as one process sees it. Where it stores or removes something, a fault may wait.
+pub struct SimNode {
+    way: Arc<dyn Node>,
+    process: ProcessId,
+}
+
+impl SimNode {
+    /// As `process` sees it.
+    #[must_use]
+    pub fn seen_by(place: Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
+        let way = match place.machine() {
+            Some(machine) => machine.client(&place, process),
+            None => Arc::new(Messages { place, process }),
+        };
+        Arc::new(Self { way, process })
+    }
+
+    async fn change(&self, step: Step, done: impl Future<Output = Result<(), NodeError>>) -> Result<(), NodeError> {
+        running().reach(self.process, &[step], false);
+        let done = done.await;
+        running().reach(self.process, &[step], true);
+        done
+    }
+}
+
+#[async_trait]
+impl Node for SimNode {
+    fn capability(&self) -> &Capability {
+        &CAPABILITY
+    }
+
+    fn in_background(&self) -> Option<Arc<dyn Node>> {
+        Some(Arc::new(Self { way: self.way.in_background()?, process: self.process }))
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        self.change(Step::Put, self.way.put(key, parts)).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        self.way.get(key, range).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.way.stat(key).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.way.list(after, limit).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.change(Step::Remove, self.way.remove(key)).await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.way.space().await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.way.identity().await
+    }
+}
+
+/// A request is a message, and so is its answer.
+struct Messages {
+    place: Arc<Place>,
+    process: ProcessId,
+}
+
+impl Messages {
+    /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
+    async fn call<T: Send + 'static>(
+        &self,
+        work: impl Fn(&Place, &mut State, u64) -> Result<T, NodeError> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let (tell, told) = oneshot::channel();
+        {
+            let scheduler = running();
+            let (place, process) = (self.place.clone(), self.process);
+            let delay = place.delay();
+            let (lost, doubled) = place.noise();
+            let is_doubled = scheduler.chance(doubled);
+            let mut tell = Some(tell);
+            let arrive = move |is_first: bool| {
+                let scheduler = running();
+                if !place.hears(process) || scheduler.chance(lost) {
+                    // Nobody ever says so.
+                    std::mem::forget(tell.take());
+                    return;
+                }
+                let done = place.perform(&work);
+                if !is_first {
+                    return;
+                }
+                if !place.is_heard_by(process) || scheduler.chance(lost) {
+                    std::mem::forget(tell.take());
+                    return;
+                }
+                let tell = tell.take();
+                scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
+                    if let Some(tell) = tell {
+                        // Nobody may wait any more.
+                        let _ = tell.send(done);
+                    }
+                });
+            };
+            if is_doubled {
+                let mut arrive = arrive;
+                scheduler.after(delay, move || {
+                    arrive(true);
+                    let again = running().below(2_000_000);
+                    running().after(Duration::from_micros(again), move || arrive(false));
+                });
+            } else {
+                let mut arrive = arrive;
+                scheduler.after(delay, move || arrive(true));
+            }
+        }
+        match told.await {
+            Ok(answer) => answer,
+            Err(_) => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl Node for Messages {
+    fn capability(&self) -> &Capability {
+        &CAPABILITY
+    }
+
+    async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        let bytes = Bytes::from(parts.concat());
+        self.call(move |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await
+    }
+
+    async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
+        self.call(move |place, state, _| place.get(state, key, &range)).await
+    }
+
+    async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
+        self.call(move |place, state, _| place.stat(state, key)).await
+    }
+
+    async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        self.call(move |_, state, _| Ok(state.list(after, limit))).await
+    }
+
+    async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
+        self.call(move |place, state, _| {
+            place.remove(state, key);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        self.call(|_, state, _| Ok(state.space())).await
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        self.call(|place, _, _| Ok(place.known_as())).await
+    }
+}
