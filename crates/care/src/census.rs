@@ -6,10 +6,10 @@ use crate::catalogue::{Catalogue, CatalogueError, Surveyed, Walk};
 use crate::damage::{believed, note, noted_standings};
 use crate::job::{Cancelled, Job};
 use crate::look::{Look, by_shard};
-use crate::margin::Margins;
+use crate::margin::{Margins, Survives};
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, standings};
-use crate::state::{State, Survives, state};
+use crate::state::{State, state};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -178,13 +178,12 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives the loss of this number of
-    /// nodes or units.
+    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives as much.
     pub(crate) fn add_whole(
         &mut self,
         code: &str,
         (count, data_bytes, stored_bytes): (u64, u64, u64),
-        survives: usize,
+        survives: Survives,
     ) {
         self.segment_count += count;
         self.whole_count += count;
@@ -192,7 +191,7 @@ impl Tally {
         of_code.segment_count += count;
         of_code.data_bytes += data_bytes;
         of_code.stored_bytes += stored_bytes;
-        self.count_margin(code, count, Survives { units: survives, nodes: survives, shards: survives });
+        self.count_margin(code, count, survives);
     }
 
     fn count_readable(&mut self, record: &SegmentRecord, survives: Option<Survives>) {

@@ -115,3 +115,71 @@ proptest! {
         }
     }
 }
+
+/// Units of unlike numbers of nodes, and the rule of how many shards each may have.
+fn sites() -> impl Strategy<Value = (Vec<u128>, u32)> {
+    (prop::collection::vec(1..4_u128, 1..5), 1..4_u32)
+}
+
+proptest! {
+    #[test]
+    fn sums_suffice_where_it_makes_no_difference_which_nodes_share_a_unit(
+        (sites, unit_shards) in sites(),
+        segments in prop::collection::vec((0..2_usize, Just((1..=12_u128).collect::<Vec<_>>()).prop_shuffle()), 1..12),
+        silent in prop::option::weighted(0.2, 1..=12_u128),
+    ) {
+        let site_of: Vec<usize> = (0..).zip(&sites).flat_map(|(site, count)| vec![site; *count as usize]).collect();
+        let nodes = site_of.len() as u128;
+        let catalogue = MemoryCatalogue::default();
+        for (number, (code, order)) in segments.iter().enumerate() {
+            let nodes: Vec<u128> = order.iter().copied().filter(|node| *node <= nodes).collect();
+            // One that there are too few nodes for is not stored.
+            if nodes.len() < CODES[*code].1 {
+                continue;
+            }
+            let drawn =
+                Drawn { code: *code, nodes, missing: None, data_bytes: 1000, is_dead: false, is_marked: false };
+            catalogue.commit(SegmentId(number as u128), drawn.record(), &format!("/f{number}"));
+        }
+        let node = |(number, site): (u128, &usize)| {
+            let mut facts = facts(number, if Some(number) == silent { 3 } else { 9 }, false);
+            facts.record.domain = format!("site{site}");
+            (NodeId(number), facts)
+        };
+        let rule = PlacementRule { unit_shards, ..PlacementRule::default() };
+        let roster = Roster { nodes: (1..).zip(&site_of).map(node).collect(), rule };
+        let walked = glance_at_all(&catalogue, &roster).expect("read");
+        let summed = glance_by_sums(&catalogue, &roster).expect("read");
+        // A code that needs all nodes has each unit full in every segment.
+        let is_decided = nodes == 6 && silent.is_none() && segments.iter().all(|(code, _)| CODES[*code].1 == 6);
+        let may_be_so = site_of.len() == 6 && sites.iter().all(|count| *count <= unit_shards.min(2).into());
+        prop_assert!(summed.is_some() || !(is_decided && may_be_so), "{sites:?} {unit_shards}");
+        if let Some(summed) = summed {
+            prop_assert_eq!(summed, walked, "{:?} {}", sites, unit_shards);
+        }
+    }
+}
+
+/// Three sites of two nodes: the sums suffice.
+#[test]
+fn three_sites_of_two_nodes_take_no_walk() {
+    let catalogue = MemoryCatalogue::default();
+    for number in 0..10 {
+        let nodes = (0..6).map(|node| 1 + (node + number) % 6).collect();
+        let drawn = Drawn { code: 0, nodes, missing: None, data_bytes: 1000, is_dead: false, is_marked: false };
+        catalogue.commit(SegmentId(number), drawn.record(), &format!("/f{number}"));
+    }
+    let node = |number: u128| {
+        let mut facts = facts(number, 9, false);
+        facts.record.domain = format!("site{}", number % 3);
+        (NodeId(number), facts)
+    };
+    let rule = PlacementRule { unit_shards: 2, ..PlacementRule::default() };
+    let mut roster = Roster { nodes: (1..=6).map(node).collect(), rule };
+    let (tally, _) = glance_by_sums(&catalogue, &roster).expect("read").expect("the sums suffice");
+    assert_eq!((tally.whole_count, tally.margin, tally.unit_margin), (10, Some(2), Some(1)));
+    assert_eq!(tally, glance_at_all(&catalogue, &roster).expect("read").0);
+    // Where a unit may have one shard only, half of them are to move.
+    roster.rule.unit_shards = 1;
+    assert_eq!(glance_by_sums(&catalogue, &roster).expect("read"), None);
+}

@@ -24,6 +24,25 @@ const PAIRS_MAX: usize = 125_000;
 /// Sets of groups that are tried for one pattern of groups: some milliseconds.
 const GROUP_PATTERNS_MAX: usize = 1000;
 
+/// Further losses that something survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Survives {
+    /// Of failure units, each with all its nodes.
+    pub units: usize,
+    /// Of nodes.
+    pub nodes: usize,
+    /// Of shards.
+    pub shards: usize,
+}
+
+impl Survives {
+    /// What two parts of the data survive together.
+    pub(crate) fn least(self, other: Self) -> Self {
+        let (units, nodes) = (self.units.min(other.units), self.nodes.min(other.nodes));
+        Self { units, nodes, shards: self.shards.min(other.shards) }
+    }
+}
+
 /// Codes by spec, and answers already worked out: a volume has few codes and few patterns of loss.
 #[derive(Default)]
 pub struct Margins {
@@ -64,11 +83,24 @@ impl Margins {
         self.known(&record.code)?.known_margin(there)
     }
 
-    /// The same where every shard is there; `None`: the code is not known.
-    pub fn of_whole(&mut self, code: &str) -> Option<usize> {
+    /// What all segments of a code survive whose shards are all there, each on another of some nodes: `units` has the number of these nodes in
+    /// each failure unit. A unit may have `unit_shards(n)` of n shards, and no more than may be lost. `None`: the code is not known, or some
+    /// segments may survive less than others, or may have too much in a unit.
+    pub fn of_whole(&mut self, code: &str, units: &[usize], unit_shards: impl Fn(usize) -> usize) -> Option<Survives> {
         let known = self.known(code)?;
-        let there = vec![true; known.code.shape().n];
-        known.known_margin(&there)
+        let (n, tolerance) = (known.code.shape().n, known.code.shape().tolerance);
+        let shards = known.known_margin(&vec![true; n])?;
+        let [fullest, evenest] = [fullest(units, n), evenest(units, n)];
+        let most = fullest.iter().copied().max().unwrap_or(0);
+        if most <= 1 {
+            return Some(Survives { units: shards, nodes: shards, shards });
+        }
+        // Where not only the number of lost shards counts, it matters which of them share a unit.
+        let only_number_counts = matches!(known.judge, Judge::Count);
+        let survives = largest_within(&fullest, shards);
+        let is_one = only_number_counts && most <= unit_shards(n).min(tolerance);
+        let same = is_one && survives == largest_within(&evenest, shards);
+        same.then_some(Survives { units: survives, nodes: shards, shards })
     }
 
     /// Losses of any as many shards are survived; `None`: the code is not known.
@@ -172,6 +204,30 @@ fn sizes(groups: &[Option<usize>]) -> Vec<usize> {
         sizes[*group] += 1;
     }
     sizes
+}
+
+/// Shards in each unit if they fill the units of so many nodes one after the other, the largest first: in no other way do a few units have
+/// more.
+fn fullest(units: &[usize], mut shard_count: usize) -> Vec<usize> {
+    let mut units = units.to_vec();
+    units.sort_unstable_by(|a, b| b.cmp(a));
+    let take = |unit: usize| {
+        let taken = unit.min(shard_count);
+        shard_count -= taken;
+        taken
+    };
+    units.into_iter().map(take).collect()
+}
+
+/// Shards in each unit if each goes to one that has the fewest and a node left: in no other way do a few units have less.
+fn evenest(units: &[usize], shard_count: usize) -> Vec<usize> {
+    let mut held = vec![0; units.len()];
+    for _ in 0..shard_count {
+        let open = (0..units.len()).filter(|unit| held[*unit] < units[*unit]);
+        let Some(least) = open.min_by_key(|unit| held[*unit]) else { break };
+        held[least] += 1;
+    }
+    held
 }
 
 /// How many groups of these sizes may go, whichever they are, when any `shards` shards may.

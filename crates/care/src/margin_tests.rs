@@ -1,4 +1,5 @@
 use super::*;
+use std::collections::BTreeSet;
 use weft_format::Generation;
 use weft_format::geometry::Geometry;
 
@@ -169,4 +170,27 @@ fn a_repair_reads_what_the_plan_says() {
 fn a_record_that_does_not_fit_its_code_has_no_margin() {
     assert_eq!(Margins::default().margin(&record("rs:4+2", 4), &[true; 5]), None);
     assert_eq!(Margins::default().margin(&record("nonsense", 4), &[true; 5]), None);
+}
+
+/// Every way to put `count` shards on units of so many nodes.
+fn ways(units: &[usize], count: usize) -> Vec<Vec<usize>> {
+    let Some((first, rest)) = units.split_first() else {
+        return if count == 0 { vec![Vec::new()] } else { Vec::new() };
+    };
+    let with = |held: usize| ways(rest, count - held).into_iter().map(move |rest| [vec![held], rest].concat());
+    (0..=count.min(*first)).flat_map(with).collect()
+}
+
+#[test]
+fn no_way_to_spread_shards_is_beyond_the_fullest_and_the_evenest() {
+    for units in [vec![2, 2, 2], vec![1, 3, 2, 1], vec![4, 1], vec![3, 3, 3], vec![1, 1, 1, 1, 1], vec![5]] {
+        for count in 1..=units.iter().sum() {
+            for lost in 0..=count {
+                let [fullest, evenest] =
+                    [fullest(&units, count), evenest(&units, count)].map(|way| largest_within(&way, lost));
+                let all = ways(&units, count).iter().map(|way| largest_within(way, lost)).collect::<BTreeSet<_>>();
+                assert_eq!((all.first(), all.last()), (Some(&fullest), Some(&evenest)), "{units:?} {count} {lost}");
+            }
+        }
+    }
 }

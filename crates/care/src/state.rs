@@ -1,7 +1,7 @@
 //! The state of a segment, stripe by stripe. Pure: takes the verdicts on its shards, and returns how many further losses it survives, or
 //! which of its bytes are lost.
 
-use crate::margin::Margins;
+use crate::margin::{Margins, Survives};
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing};
 use std::collections::BTreeMap;
@@ -9,25 +9,6 @@ use std::ops::Range;
 use weft_format::NodeId;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_transfer::{Soundness, Usable};
-
-/// Further losses that something survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Survives {
-    /// Of failure units, each with all its nodes.
-    pub units: usize,
-    /// Of nodes.
-    pub nodes: usize,
-    /// Of shards.
-    pub shards: usize,
-}
-
-impl Survives {
-    /// What two parts of the data survive together.
-    fn least(self, other: Self) -> Self {
-        let (units, nodes) = (self.units.min(other.units), self.nodes.min(other.nodes));
-        Self { units, nodes, shards: self.shards.min(other.shards) }
-    }
-}
 
 /// The state of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]

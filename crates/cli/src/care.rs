@@ -164,6 +164,16 @@ pub fn progress_bar() -> ProgressBar {
     ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
+/// Shows how many records of metadata were read, on a terminal. `total`: `None` where nobody knows it.
+pub fn show_records(bar: &ProgressBar, phase: &str, records: u64, total: Option<u64>) {
+    bar.set_length(total.unwrap_or(0).max(records).max(1));
+    bar.set_position(if total.is_some() { records } else { 0 });
+    bar.set_message(match total {
+        Some(total) => format!("{phase}: {records} of {}", count(total, "record")),
+        None => format!("{phase}: {}", count(records, "record")),
+    });
+}
+
 /// The number of further losses that every file survives, as a sentence: the first line of `weft status`.
 pub fn survival(tally: &Tally) -> String {
     let of_the_others = || match tally.margin {

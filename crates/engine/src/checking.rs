@@ -5,7 +5,7 @@ use crate::open_store;
 use serde::Serialize;
 use weft_env::Env;
 use weft_format::records::Timestamp;
-use weft_meta::fsck::{self, Mend, Report};
+use weft_meta::fsck::{self, Mend, Progress, Report};
 use weft_meta::{Access, MetaUrl};
 
 /// The result of a check of the metadata.
@@ -30,18 +30,19 @@ pub struct Finding {
     pub mend: &'static str,
 }
 
-/// Checks that the metadata at `meta` fits together. With `mend` it corrects values that follow from other records, as the owner.
+/// Checks that the metadata at `meta` fits together. With `mend` it corrects values that follow from other records, as the owner. `progress`
+/// is called with every page of records.
 ///
 /// # Errors
 /// Metadata cannot be read; another process owns the volume that is to be mended.
-pub fn check(meta: &MetaUrl, mend: bool) -> Result<CheckReport, EngineError> {
+pub fn check(meta: &MetaUrl, mend: bool, progress: &mut dyn FnMut(Progress)) -> Result<CheckReport, EngineError> {
     if !mend {
-        return Ok(report(&fsck::check(&open_store(meta, &Env::system())?)?));
+        return Ok(report(&fsck::check(&open_store(meta, &Env::system())?, progress)?));
     }
     let store = weft_vfs::open::open_store(meta, Access::Owner, None, &Env::system())?;
     let now_ms = store.env().clock.unix_ms();
     let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: (now_ms % 1000) as u32 * 1_000_000 };
-    Ok(report(&fsck::repair(&store, now)?))
+    Ok(report(&fsck::repair(&store, now, progress)?))
 }
 
 fn report(report: &Report) -> CheckReport {

@@ -64,12 +64,12 @@ impl Keeper {
         self.after_others(job, waits, work).await
     }
 
-    /// Compares the metadata with its checksums. A sentence for each fault.
+    /// Compares the metadata with its checksums. A sentence for each fault. `progress` gets the number of records read.
     ///
     /// # Errors
     /// Metadata cannot be read.
-    pub fn verify_metadata(&self) -> Result<Vec<String>, EngineError> {
-        Ok(self.store.verify()?)
+    pub fn verify_metadata(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, EngineError> {
+        Ok(self.store.verify(progress)?)
     }
 
     /// Keeps others from writing, as an opening of its own, after which nobody commits what others stored. `None`: somebody has the

@@ -59,10 +59,10 @@ fn mends(break_it: impl Fn(&Volume), sentence: &str) {
     let volume = sample();
     let before = volume.dump();
     break_it(&volume);
-    let report = check(&volume.store).unwrap();
+    let report = check(&volume.store, &mut |_| {}).unwrap();
     let sentences: Vec<_> = report.findings.iter().map(|(finding, mend)| (finding.to_string(), *mend)).collect();
     assert!(sentences.iter().any(|(found, _)| found == sentence), "{sentences:#?}");
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     assert!(report.is_clean(), "{report:#?}");
     assert!(report.findings.iter().any(|(finding, mend)| finding.to_string() == sentence && *mend == Mend::Done));
     assert_clean(&volume.store);
@@ -78,7 +78,7 @@ fn mends(break_it: impl Fn(&Volume), sentence: &str) {
 fn tells(break_it: impl Fn(&Volume), sentence: &str) {
     let volume = sample();
     break_it(&volume);
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     let sentences: Vec<_> = report.findings.iter().map(|(finding, mend)| (finding.to_string(), *mend)).collect();
     assert!(sentences.contains(&(sentence.to_string(), Mend::Impossible)), "{sentences:#?}");
     assert!(!report.is_clean());
@@ -172,7 +172,7 @@ fn the_data_is_mended() {
 fn a_dead_segment_that_is_in_no_queue_is_queued_again() {
     let (volume, dead) = (sample(), segment_id(1));
     volume.write(Key::UnreferencedSegment(dead), None);
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     let sentences: Vec<_> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
     assert_eq!(sentences, [format!("no file refers to segment {dead}, which is not in the trash")]);
     assert_clean(&volume.store);
@@ -186,7 +186,7 @@ fn totals_are_mended() {
     let volume = sample();
     volume.put(Key::Counter(Counter::Ino), values::number(3));
     volume.put(Key::Counter(Counter::Cookie), values::number(16));
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     let sentences: Vec<_> = report.findings.iter().map(|(finding, _)| finding.to_string()).collect();
     let expected =
         ["counter/ino would give out 3, and 5 is in use", "counter/cookie would give out 16, and 18 is in use"];
@@ -250,7 +250,7 @@ fn a_dead_segment_may_be_on_a_node_that_is_none() {
     let dead = segment_id(1);
     assert!(volume.store.segment(dead).unwrap().is_some() && volume.store.live_bytes(dead).unwrap() == 0);
     volume.write(Key::Node(node_id(1)), None);
-    let report = check(&volume.store).unwrap();
+    let report = check(&volume.store, &mut |_| {}).unwrap();
     let is_of_dead = |finding: &Finding| matches!(finding, Finding::UnknownNode { segment, .. } if *segment == dead);
     assert!(!report.findings.iter().any(|(finding, _)| is_of_dead(finding)), "{:?}", report.findings);
     assert!(!report.is_clean(), "the living one is a finding");
@@ -263,7 +263,7 @@ fn nothing_is_mended_around_what_cannot_be_read() {
     volume.put(Key::Dirent(volume.directory, b"file"), vec![9]);
     volume.change(volume.directory, |directory| directory.nlink = 40);
     let before = volume.dump();
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     assert!(!report.is_clean());
     assert!(report.findings.iter().all(|(_, mend)| *mend == Mend::Impossible));
     assert_eq!(volume.dump(), before);
@@ -273,7 +273,7 @@ fn nothing_is_mended_around_what_cannot_be_read() {
     let batch = Batch { writes: vec![(unknown, Some(Vec::new()))], ..Batch::default() };
     volume.kv.commit(batch).unwrap();
     volume.change(volume.file, |file| file.nlink = 40);
-    let report = repair(&volume.store, at(9)).unwrap();
+    let report = repair(&volume.store, at(9), &mut |_| {}).unwrap();
     let sentence =
         "\\xc8\\x01\\x02 is no key of this format: restore the metadata from a copy, or use the program that wrote it";
     assert!(report.findings.iter().any(|(finding, _)| finding.to_string() == sentence), "{report:#?}");
@@ -288,8 +288,8 @@ fn a_lost_record_is_noticed() {
         let volume = sample();
         let typed = Key::parse(&key).unwrap();
         volume.write(typed, None);
-        let noticed = !check(&volume.store).unwrap().findings.is_empty();
+        let noticed = !check(&volume.store, &mut |_| {}).unwrap().findings.is_empty();
         assert!(noticed || silent.contains(&typed.table()), "{typed}");
-        repair(&volume.store, at(9)).unwrap();
+        repair(&volume.store, at(9), &mut |_| {}).unwrap();
     }
 }

@@ -249,8 +249,9 @@ pub trait Kv: Send + Sync {
     }
 
     /// Reads all that is stored and compares it with its checksums: a clause for each fault, up to some number; empty where the
-    /// engine finds none, or keeps nothing that could be damaged.
-    fn verify(&self) -> Result<Vec<String>, KvError> {
+    /// engine finds none, or keeps nothing that could be damaged. `progress` gets the number of records read so far, and at the end of all.
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, KvError> {
+        let _ = progress;
         Ok(Vec::new())
     }
 }

@@ -246,12 +246,12 @@ impl Store {
         self.change_count.load(Ordering::Acquire)
     }
 
-    /// Reads all that is stored and compares it with its checksums: a clause for each fault.
+    /// Reads all that is stored and compares it with its checksums: a clause for each fault. `progress` gets the number of records read.
     ///
     /// # Errors
     /// The engine's. Damage is an answer, not an error.
-    pub fn verify(&self) -> Result<Vec<String>, MetaError> {
-        Ok(self.kv.verify()?)
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, MetaError> {
+        Ok(self.kv.verify(progress)?)
     }
 
     /// Runs `operation` on one snapshot and forgets what it would have written. Where the engine loses the snapshot, on another.

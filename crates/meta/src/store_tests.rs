@@ -567,7 +567,7 @@ fn a_create_tells_that_the_usage_record_is_missing() {
     kv.commit(Batch { writes: vec![(Key::Usage.encode(), None)], ..Batch::default() }).unwrap();
     let error = store.create(Ino::ROOT, b"a", &new_inode(Kind::File), at(1)).unwrap_err();
     assert!(matches!(error, MetaError::Engine(KvError::Damaged { .. })), "{error}");
-    crate::fsck::repair(&store, at(1)).unwrap();
+    crate::fsck::repair(&store, at(1), &mut |_| {}).unwrap();
     make(&store, Ino::ROOT, "a", Kind::File);
     assert_clean(&store);
 }
@@ -640,9 +640,9 @@ fn damaged_values_are_told_apart() {
                 _ => value[0] ^= 0x80,
             }
             kv.commit(Batch { writes: vec![(key.clone(), Some(value))], ..Batch::default() }).unwrap();
-            let report = crate::fsck::check(&store).unwrap();
+            let report = crate::fsck::check(&store, &mut |_| {}).unwrap();
             assert!(!report.findings.is_empty(), "{}, damage {damage}", crate::keys::printable(&key));
-            crate::fsck::repair(&store, at(1)).unwrap();
+            crate::fsck::repair(&store, at(1), &mut |_| {}).unwrap();
             drop(store.lookup(Ino::ROOT, b"file"));
             drop(store.read_directory(Ino::ROOT, 0, 10));
             drop(store.extents(file, 0..1000));

@@ -309,7 +309,7 @@ impl Many {
         }
         let store =
             Store::open(Arc::new(self.world.disk.durable()), &Env::system()).map_err(|error| error.to_string())?;
-        let report = weft_meta::fsck::check(&store).map_err(|error| error.to_string())?;
+        let report = weft_meta::fsck::check(&store, &mut |_| {}).map_err(|error| error.to_string())?;
         if !report.is_clean() {
             return Err(format!("fsck: {report:#?}"));
         }

@@ -1,11 +1,11 @@
 //! `weft fsck META`: is the metadata consistent?
 
 use crate::arguments::{Meta, Output};
-use crate::care::{DEGRADED, count};
+use crate::care::{self, DEGRADED, count};
 use crate::render;
 use anyhow::Result;
 use std::process::ExitCode;
-use weft_engine::CheckReport;
+use weft_engine::{CheckProgress, CheckReport};
 
 /// Check that the metadata is consistent: names, links, sizes, extents, segments, counts
 ///
@@ -25,7 +25,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let report = weft_engine::check(&arguments.meta, arguments.repair)?;
+    let bar = care::progress_bar();
+    let mut progress = |progress: CheckProgress| {
+        care::show_records(&bar, progress.phase, progress.records, Some(progress.records_total));
+    };
+    let report = weft_engine::check(&arguments.meta, arguments.repair, &mut progress);
+    bar.finish_and_clear();
+    let report = report?;
     if arguments.output.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {

@@ -40,7 +40,11 @@ struct Outcome {
 pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     let keeper = Keeper::limited(&arguments.meta, &weft_engine::Env::system(), arguments.bandwidth.bwlimit)?;
     let options = ScrubOptions { repair: !arguments.no_repair, ..ScrubOptions::default() };
-    let metadata_faults = keeper.verify_metadata()?;
+    let bar = care::progress_bar();
+    let metadata_faults =
+        keeper.verify_metadata(&mut |records| care::show_records(&bar, "comparing checksums", records, None));
+    bar.finish_and_clear();
+    let metadata_faults = metadata_faults?;
     if !arguments.output.json {
         let fault = |fault: &String| println!("the metadata store is damaged: {fault}");
         metadata_faults.iter().for_each(fault);

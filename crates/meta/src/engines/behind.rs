@@ -617,9 +617,9 @@ impl Kv for Behind {
         self.engine.below.sessions()
     }
 
-    fn verify(&self) -> Result<Vec<String>, KvError> {
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, KvError> {
         self.flush()?;
-        self.engine.below.verify()
+        self.engine.below.verify(progress)
     }
 }
 

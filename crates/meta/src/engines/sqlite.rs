@@ -411,10 +411,10 @@ impl Kv for SqliteKv {
         Some(self)
     }
 
-    fn verify(&self) -> Result<Vec<String>, KvError> {
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, KvError> {
         let (path, readers) = (&self.engine.path, &self.engine.readers);
-        let verify = || {
-            let mut faults = readers.look(rows::verify)?;
+        let mut verify = || {
+            let mut faults = readers.look(|connection| rows::verify(connection, progress))?;
             let objection = |seen: home::Seen| readers.look(|connection| seen.objection(path, connection));
             match home::look_twice(|| home::Seen::of(path), objection) {
                 Ok(objection) => faults.extend(objection),

@@ -182,7 +182,7 @@ fn an_alias_that_is_missing_is_made_again_and_one_of_nothing_goes() {
     change(shard(1), None).unwrap();
     change(shard(9), Some(10)).unwrap();
     change(shard(8), Some(99)).unwrap();
-    let report = crate::fsck::repair(&store, at(6)).unwrap();
+    let report = crate::fsck::repair(&store, at(6), &mut |_| {}).unwrap();
     assert_eq!((report.findings.len(), report.is_clean()), (3, true), "{:?}", report.findings);
     assert_clean(&store);
     assert_eq!(owner(&store, 1), Some(segment_id(10)));

@@ -138,13 +138,13 @@ fn wrong_and_missing_sums_are_found_and_mended() {
     {
         let is_unreadable = value == Some(vec![9]);
         kv.commit(Batch { writes: vec![(key.encode(), value)], ..Batch::default() }).unwrap();
-        let found = fsck::check(&store).unwrap();
+        let found = fsck::check(&store, &mut |_| {}).unwrap();
         assert!(!found.is_clean(), "{key}");
         if is_unreadable {
             assert!(store.sums(&BTreeSet::new()).is_err());
             return;
         }
-        assert!(fsck::repair(&store, at(9)).unwrap().is_clean(), "{key}");
+        assert!(fsck::repair(&store, at(9), &mut |_| {}).unwrap().is_clean(), "{key}");
         assert_clean(&store);
         assert_eq!(store.sums(&BTreeSet::new()).unwrap().expect("few").sums, right, "{key}");
     }
@@ -157,7 +157,8 @@ fn a_wrong_sum_is_said_by_its_code() {
     write(&store, file, 0, 100, 1);
     kv.commit(Batch { writes: vec![(Key::Sums.encode(), Some(SumsRecord::default().encode()))], ..Batch::default() })
         .unwrap();
-    let found: Vec<String> = fsck::check(&store).unwrap().findings.iter().map(|(found, _)| found.to_string()).collect();
+    let found: Vec<String> =
+        fsck::check(&store, &mut |_| {}).unwrap().findings.iter().map(|(found, _)| found.to_string()).collect();
     assert_eq!(
         found,
         ["there are 1 segments of rs:4+2 with 100 bytes of data, and the sums over all segments say otherwise"]

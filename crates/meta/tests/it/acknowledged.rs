@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use weft_env::{Env, Rng, SeededRng};
+use weft_format::Ino;
+use weft_format::records::{Kind, Timestamp};
 use weft_meta::conformance::{get, seed, set, when};
 use weft_meta::kv::{Batch, Kv, KvError};
-use weft_meta::{Access, MetaUrl, Store};
+use weft_meta::{Access, MetaUrl, NewInode, Store};
 
 pub fn at(text: &str) -> MetaUrl {
     MetaUrl::parse(text.as_ref()).expect("an address")
@@ -176,4 +178,27 @@ pub fn change_one_tree(url: &MetaUrl) {
     println!("{done} operations succeeded, {refused} were refused");
     assert!(done > STORES * 150 / 8 && refused == 0);
     crate::trees::assert_sound(&stores[0]);
+}
+
+/// One owner makes many names; `commits` says how many commits the server has had. A commit takes all that waits, and one waits a tenth of a
+/// second, so many creates share it however busy the machine is.
+pub fn creates_share_commits(url: &MetaUrl, commits: impl Fn() -> u64) {
+    const CREATES: u64 = 1000;
+    const TOGETHER: u64 = 4;
+    crate::trees::format(url);
+    let store = Store::open(open(url, Access::Owner), &Env::system()).unwrap();
+    let inode = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
+    let now = Timestamp { seconds: 1, nanoseconds: 0 };
+    let before = commits();
+    let made: Vec<_> = (0..CREATES)
+        .map(|number| store.create(Ino::ROOT, format!("f{number}").as_bytes(), &inode, now).unwrap().ino)
+        .collect();
+    store.flush().unwrap();
+    let commits = commits() - before;
+    println!("{commits} commits for {CREATES} creates");
+    assert!((1..CREATES / TOGETHER).contains(&commits), "{commits} commits for {CREATES} creates");
+    let other = Store::open(open(url, Access::Shared), &Env::system()).unwrap();
+    for (number, ino) in made.into_iter().enumerate().step_by(100) {
+        assert_eq!(other.lookup(Ino::ROOT, format!("f{number}").as_bytes()).unwrap().ino, ino);
+    }
 }

@@ -1,7 +1,9 @@
 //! etcd, really: three members of which one ends, hangs or loses its place, lost answers, owners that were paused; and what is said of a
 //! wrong address.
 
-use crate::acknowledged::{Cutting, at, change_one_tree, count_by, counted, counter, open, refusal, work};
+use crate::acknowledged::{
+    Cutting, at, change_one_tree, count_by, counted, counter, creates_share_commits, open, refusal, work,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_env::Env;
@@ -302,4 +304,17 @@ fn a_backup_moves_a_store_between_engines() {
 fn stores_of_many_processes_change_one_tree() {
     let cluster = servers::Etcd::start(3);
     change_one_tree(&at(&cluster.url("weft")));
+}
+
+/// Each commit makes a revision.
+#[test]
+fn creates_of_an_owner_share_commits() {
+    let cluster = servers::Etcd::start(1);
+    let commits = || {
+        let header = cluster.ctl(&["get", "nothing", "-w", "json"]);
+        let revision =
+            header.split_once("\"revision\":").map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next());
+        revision.flatten().and_then(|number| number.parse().ok()).expect("a revision")
+    };
+    creates_share_commits(&at(&cluster.url("weft")), commits);
 }

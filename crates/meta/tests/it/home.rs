@@ -80,7 +80,7 @@ fn refusal(path: &Path) -> String {
     let error = beside.commit(set(b"node/1", b"up")).expect_err("it may not be written");
     assert!(matches!(error, KvError::Displaced { .. }), "{error}");
     assert_eq!(owner.to_string(), error.to_string());
-    assert!(beside.verify().unwrap().contains(&error.to_string()), "a check says so");
+    assert!(beside.verify(&mut |_| {}).unwrap().contains(&error.to_string()), "a check says so");
     error.to_string()
 }
 
@@ -90,7 +90,7 @@ fn finding_05_a_killed_store_is_opened_with_all_that_was_durable() {
     let path = killed(folder.path());
     let kv = open(&path, Access::Owner).unwrap();
     assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
-    assert_eq!(kv.verify().unwrap(), [""; 0]);
+    assert_eq!(kv.verify(&mut |_| {}).unwrap(), [""; 0]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn finding_05_a_log_that_is_brought_back_brings_everything_back() {
     std::fs::rename(&kept, &log).unwrap();
     let kv = open(&path, Access::Owner).unwrap();
     assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
-    assert_eq!(kv.verify().unwrap(), [""; 0]);
+    assert_eq!(kv.verify(&mut |_| {}).unwrap(), [""; 0]);
 }
 
 /// A store whose owner was killed when the file did not have all that was flushed; and the value of its last flush, or one after it.
@@ -175,7 +175,7 @@ fn what_was_flushed_is_there_after_a_kill_for_the_first_who_opens() {
         for _ in 0..2 {
             let kv = open(&path, access).unwrap();
             assert_eq!(get(&kv, b"inode/last").as_deref(), Some(&flushed.to_be_bytes()[..]), "{access:?}");
-            assert_eq!(kv.verify().unwrap(), [""; 0], "{access:?}");
+            assert_eq!(kv.verify(&mut |_| {}).unwrap(), [""; 0], "{access:?}");
         }
     }
 }
@@ -301,7 +301,7 @@ fn finding_05_a_copy_made_on_purpose_is_whole_whoever_writes_meanwhile() {
     child.wait().unwrap();
     let kv = open(&copy, Access::Owner).unwrap();
     assert!((0..KEYS).all(|number| get(&kv, &key(number)).is_some()));
-    assert_eq!(kv.verify().unwrap(), [""; 0]);
+    assert_eq!(kv.verify(&mut |_| {}).unwrap(), [""; 0]);
 }
 
 /// What a container does with one file of its host.

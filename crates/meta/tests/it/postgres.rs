@@ -1,6 +1,8 @@
 //! PostgreSQL, really: its end and return, its standby, lost answers, owners that were paused; and what is said of a wrong address.
 
-use crate::acknowledged::{Cutting, Worker, at, change_one_tree, count_by, counted, counter, open, refusal, work};
+use crate::acknowledged::{
+    Cutting, Worker, at, change_one_tree, count_by, counted, counter, creates_share_commits, open, refusal, work,
+};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_env::Env;
@@ -207,4 +209,12 @@ fn open_error(url: &MetaUrl) -> OpenError {
 fn stores_of_many_processes_change_one_tree() {
     let server = servers::Postgres::start();
     change_one_tree(&at(&server.url("weft")));
+}
+
+/// Transactions that write have a number each.
+#[test]
+fn creates_of_an_owner_share_commits() {
+    let server = servers::Postgres::start();
+    let commits = || server.psql("SELECT pg_current_xact_id()").trim().parse().expect("a number");
+    creates_share_commits(&at(&server.url("weft")), commits);
 }

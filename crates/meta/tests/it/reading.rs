@@ -64,7 +64,7 @@ fn child() {
         Err(error) => return eprintln!("read {error}"),
     };
     eprintln!("read {}", String::from_utf8(get(&kv, b"inode/1").expect("a value")).unwrap());
-    assert_eq!(kv.verify().unwrap(), [""; 0]);
+    assert_eq!(kv.verify(&mut |_| {}).unwrap(), [""; 0]);
     let error = kv.commit(set(b"node/1", b"up")).expect_err("it may not be written");
     assert!(error.to_string().ends_with("it cannot be written by this user; run this as its owner"), "{error}");
     assert!(matches!(error, KvError::Failed { .. }));

@@ -412,5 +412,5 @@ fn finding_29_deletions_have_room_when_nothing_else_has() {
         owner.flush().unwrap();
         number += 1;
     }
-    assert_eq!(owner.verify().unwrap(), [""; 0]);
+    assert_eq!(owner.verify(&mut |_| {}).unwrap(), [""; 0]);
 }

@@ -121,13 +121,13 @@ fn care_works_beside_a_mount() {
     // What is the owner's is refused to others, and nothing breaks.
     assert!(care.unlink(Ino::ROOT, b"file", at(6)).is_err());
     for store in [&mount, &care] {
-        let report = fsck::check(store).unwrap();
+        let report = fsck::check(store, &mut |_| {}).unwrap();
         assert!(report.is_clean(), "{report:?}");
     }
     drop((mount, care));
     let again = Store::open(open(&path, Access::Owner), &Env::system()).unwrap();
     assert_eq!(again.extents(file, 0..u64::MAX).unwrap().len(), 1);
-    assert!(fsck::repair(&again, at(9)).unwrap().is_clean());
+    assert!(fsck::repair(&again, at(9), &mut |_| {}).unwrap().is_clean());
 }
 
 /// A deletion does not wait for other processes, and obeys a setting that they made before it.
@@ -151,7 +151,7 @@ fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     }
     mount.flush().unwrap();
     assert_eq!(care.deleted(None, 100).unwrap().len(), 33);
-    assert!(fsck::check(&care).unwrap().is_clean());
+    assert!(fsck::check(&care, &mut |_| {}).unwrap().is_clean());
 }
 
 /// A process that comes reads what was flushed before, and what is flushed while it is there.

@@ -52,7 +52,7 @@ impl Several {
         for volume in &self.volumes {
             volume.shut_down().expect("everything is written");
         }
-        let findings = weft_meta::fsck::check(self.volumes[0].store()).expect("metadata can be read");
+        let findings = weft_meta::fsck::check(self.volumes[0].store(), &mut |_| {}).expect("metadata can be read");
         assert!(findings.is_clean(), "fsck: {findings:#?}");
         assert_eq!(self.volumes[0].store().openings().expect("read").beside, []);
     }

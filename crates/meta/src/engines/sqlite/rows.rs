@@ -18,6 +18,8 @@ const TRAILER_BYTES: usize = 16;
 const NO_LINK: u64 = 0;
 /// [`verify`] names so many faults at most.
 const FAULTS_MAX: usize = 100;
+/// Rows between two notes of progress: some milliseconds.
+const PROGRESS_EVERY: u64 = 1024;
 
 /// A statement that did not give what was asked for.
 #[derive(Debug)]
@@ -188,14 +190,16 @@ impl<'c> Editor<'c> {
     }
 }
 
-/// What is wrong with the table, structure and rows; empty: nothing. In the connection's transaction.
-pub(super) fn verify(connection: &Connection) -> Result<Vec<String>, Fault> {
+/// What is wrong with the table, structure and rows; empty: nothing. In the connection's transaction. `progress` gets the number of rows
+/// read.
+pub(super) fn verify(connection: &Connection, progress: &mut dyn FnMut(u64)) -> Result<Vec<String>, Fault> {
+    progress(0);
     let mut faults: Vec<String> = match structure(connection) {
         Ok(lines) => lines.into_iter().filter(|line| line != "ok").collect(),
         Err(error) if is_damage(&error) => vec![broken(&error)],
         Err(error) => return Err(error.into()),
     };
-    match chain(connection, &mut faults) {
+    match chain(connection, &mut faults, progress) {
         Ok(()) => {}
         Err(Fault::Damaged(fault)) => faults.push(fault),
         Err(Fault::Sqlite(error)) if is_damage(&error) => faults.push(broken(&error)),
@@ -224,13 +228,18 @@ fn structure(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Every row; goes on after one that is damaged.
-fn chain(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Fault> {
+fn chain(connection: &Connection, faults: &mut Vec<String>, progress: &mut dyn FnMut(u64)) -> Result<(), Fault> {
     let mut statement = connection.prepare(SCAN)?;
     let mut rows = statement.query([b""])?;
     // Unknown after a damaged row.
     let mut link = Some(NO_LINK);
+    let mut count = 0_u64;
     while faults.len() < FAULTS_MAX {
         let Some(row) = rows.next()? else { return Err(no_end()) };
+        count += 1;
+        if count.is_multiple_of(PROGRESS_EVERY) {
+            progress(count);
+        }
         match Stored::of_row(row) {
             Ok(found) => {
                 if link.is_some_and(|link| link != found.link) {
@@ -238,6 +247,7 @@ fn chain(connection: &Connection, faults: &mut Vec<String>) -> Result<(), Fault>
                 }
                 link = Some(link_to(&found.key));
                 if found.key == LAST {
+                    progress(count - 1);
                     return Ok(());
                 }
             }

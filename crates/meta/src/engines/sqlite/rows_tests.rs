@@ -51,7 +51,7 @@ fn an_editor_leaves_the_rows_of_a_map_and_an_unbroken_chain() {
                 };
             }
             editor.finish().unwrap();
-            assert_eq!(verify(&connection).unwrap(), [""; 0]);
+            assert_eq!(verify(&connection, &mut |_| {}).unwrap(), [""; 0]);
             let all: Vec<_> = map.clone().into_iter().collect();
             assert_eq!(scan(&connection, b"", b"\xff").unwrap(), all);
             for key in 0..24 {
@@ -79,11 +79,15 @@ fn finding_10_rows_that_are_gone_doubled_swapped_or_old_are_noticed_when_read() 
     assert!(is_damaged(scan(&lost, b"a", b"c")), "nor is a gap in a range");
     assert!(is_damaged(scan(&lost, b"b", b"bb")), "nor an empty range");
     assert_eq!(read(&lost, b"a").unwrap().as_deref(), Some(&b"1"[..]), "the others are well");
-    assert!(verify(&lost).unwrap()[0].contains("records before c are missing"), "{:?}", verify(&lost));
+    assert!(
+        verify(&lost, &mut |_| {}).unwrap()[0].contains("records before c are missing"),
+        "{:?}",
+        verify(&lost, &mut |_| {})
+    );
 
     let end = run("DELETE FROM kv WHERE k > x'62'");
     assert!(is_damaged(scan(&end, b"a", b"\xff")) && is_damaged(read(&end, b"d")));
-    assert!(!verify(&end).unwrap().is_empty());
+    assert!(!verify(&end, &mut |_| {}).unwrap().is_empty());
     let none = run("DELETE FROM kv");
     assert!(is_damaged(scan(&none, b"", b"\xff")) && is_damaged(read(&none, b"a")), "an empty table is no empty store");
 
@@ -93,7 +97,7 @@ fn finding_10_rows_that_are_gone_doubled_swapped_or_old_are_noticed_when_read() 
     assert!(is_damaged(read(&doubled, b"aa")));
     let flipped = run("UPDATE kv SET v = CAST(x'33' || SUBSTR(v, 2) AS BLOB) WHERE k = x'62'");
     assert!(is_damaged(read(&flipped, b"b")) && is_damaged(scan(&flipped, b"a", b"c")));
-    assert!(verify(&flipped).unwrap()[0].contains("the checksum of record b is wrong"));
+    assert!(verify(&flipped, &mut |_| {}).unwrap()[0].contains("the checksum of record b is wrong"));
     for sql in ["UPDATE kv SET v = x'' WHERE k = x'62'", "UPDATE kv SET v = x'0102' WHERE k = x'62'"] {
         assert!(is_damaged(read(&run(sql), b"b")), "too short");
     }
