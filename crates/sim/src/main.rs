@@ -10,6 +10,7 @@ use weft_env::planted::{Planted, with_planted};
 use weft_sim::chaos;
 use weft_sim::engine;
 use weft_sim::history::{Length, run};
+use weft_sim::many_care;
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
 
@@ -108,10 +109,10 @@ enum Arguments {
         #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "log"])]
         gossip: bool,
         /// The history of several mounts with workers, commands and faults of nodes of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip"])]
-        many: bool,
+        #[arg(long, conflicts_with_all = ["brief", "engine", "behind", "gossip"])]
+        care: bool,
         /// The history of a store of objects of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip", "many"])]
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip", "care"])]
         objects: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
@@ -127,6 +128,9 @@ enum Arguments {
         /// The brief history of the seed
         #[arg(long)]
         brief: bool,
+        /// The history of several mounts with workers, commands and faults of nodes of the seed
+        #[arg(long, conflicts_with = "brief")]
+        care: bool,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
     Canaries {
@@ -142,6 +146,9 @@ enum Arguments {
         /// Bugs of the store of objects, in its histories
         #[arg(long, conflicts_with_all = ["brief", "engine"])]
         objects: bool,
+        /// Bugs of a volume, in histories of several mounts with workers, commands and faults of nodes
+        #[arg(long, conflicts_with_all = ["brief", "engine", "objects"])]
+        care: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
     Chaos {
@@ -175,6 +182,9 @@ enum Arguments {
         /// Histories of a store of objects
         #[arg(long)]
         objects: bool,
+        /// Histories of several mounts with care
+        #[arg(long)]
+        care: bool,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -199,7 +209,7 @@ enum Arguments {
         gossip: bool,
         /// Histories of several mounts with care
         #[arg(long)]
-        many: bool,
+        care: bool,
         /// Histories of a store of objects
         #[arg(long)]
         objects: bool,
@@ -234,7 +244,7 @@ fn main() -> Result<()> {
             run_many(seeds, ENGINE_BATCH, &["--behind".into()], jobs, ["steps", "commits", "flushes", "deaths"])
         }
         Arguments::Many { seeds, care: true, jobs } => {
-            run_many(seeds, CANARY_BATCH, &["--many".into()], jobs, ["steps", "operations", "mounts", "faults"])
+            run_many(seeds, CANARY_BATCH, &["--care".into()], jobs, ["steps", "operations", "mounts", "faults"])
         }
         Arguments::Many { seeds, .. } => {
             let count = seeds.end - seeds.start;
@@ -250,7 +260,7 @@ fn main() -> Result<()> {
         Arguments::Objects { seeds, jobs } => {
             run_many(seeds, BATCH, &["--objects".into()], jobs, ["steps", "operations", "answered", "faults"])
         }
-        Arguments::Shrink { seed, brief } => shrink_one(seed, brief),
+        Arguments::Shrink { seed, brief, care } => shrink_one(seed, brief, care),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
@@ -269,9 +279,11 @@ fn main() -> Result<()> {
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
         }
-        Arguments::Replay { seed, many: true, log, .. } => {
+        Arguments::Replay { seed, faults, care: true, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let outcome = weft_sim::many_care::run(seed, true);
+            let faults = faults.unwrap_or(many_care::FAULTS_MAX);
+            let length = Length { without: without.into_iter().collect(), ..Length::of(faults) };
+            let outcome = many_care::run(seed, &length, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
@@ -295,22 +307,27 @@ fn main() -> Result<()> {
             );
             whole(seed, &outcome.complaints)
         }
-        Arguments::Canaries { seeds_max, brief, engine, objects } => {
-            let (bugs, batch, option) = match (objects, engine, brief) {
-                (true, ..) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
-                (_, true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
+        Arguments::Canaries { seeds_max, brief, engine, objects, care } => {
+            let (bugs, batch, option) = match (care, objects, engine, brief) {
+                (true, ..) => (&Planted::OF_MOUNTS[..], CANARY_BATCH, Some("--care")),
+                (_, true, ..) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
+                (.., true, _) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
                 (.., true) => (&Planted::OF_VOLUME[..], CANARY_BATCH * BRIEF_FACTOR, Some("--brief")),
                 _ => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
             };
             find_canaries(bugs, seeds_max, batch, option)
         }
-        Arguments::Canary { number, seeds, brief, engine, objects } => {
+        Arguments::Canary { number, seeds, brief, engine, objects, care } => {
             std::panic::set_hook(Box::new(|_| {}));
-            let complaints = |seed| match (objects, engine) {
-                (true, _) => {
+            let complaints = |seed| match (care, objects, engine) {
+                (true, ..) => {
+                    let length = Length::of(many_care::FAULTS_MAX);
+                    with_planted(Planted::OF_MOUNTS[number], || many_care::run(seed, &length, false)).complaints
+                }
+                (_, true, _) => {
                     with_planted(Planted::OF_OBJECTS[number], || weft_sim::objects::run(seed, false)).complaints
                 }
-                (_, true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
+                (.., true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
                 _ => {
                     let length = Length::whole(brief);
                     with_planted(Planted::OF_VOLUME[number], || run(seed, &length, false)).complaints
@@ -322,7 +339,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, many, objects } => {
+        Arguments::Batch { seeds, faults, brief, engine, behind, gossip, care, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
@@ -333,8 +350,8 @@ fn main() -> Result<()> {
                 } else if objects {
                     let outcome = weft_sim::objects::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.answered, outcome.faults])
-                } else if many {
-                    let outcome = weft_sim::many_care::run(seed, false);
+                } else if care {
+                    let outcome = many_care::run(seed, &Length::of(many_care::FAULTS_MAX), false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.mounts, outcome.faults])
                 } else if gossip {
                     let outcome = weft_sim::gossip::run(seed, false);
@@ -410,14 +427,21 @@ fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, option: Option<&s
     if missed > 0 { bail!("{missed} bugs are not found: the checker has holes") } else { Ok(()) }
 }
 
-fn shrink_one(seed: u64, is_brief: bool) -> Result<()> {
+fn shrink_one(seed: u64, is_brief: bool, has_care: bool) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
-    let fails = |length: &Length| !run(seed, length, false).complaints.is_empty();
-    let Some(length) = shrink(Length::whole(is_brief), fails) else { bail!("seed {seed} does not fail") };
+    let complaints = |length: &Length| match has_care {
+        true => many_care::run(seed, length, false).complaints,
+        false => run(seed, length, false).complaints,
+    };
+    let whole = if has_care { Length::of(many_care::FAULTS_MAX) } else { Length::whole(is_brief) };
+    let Some(length) = shrink(whole, |length| !complaints(length).is_empty()) else {
+        bail!("seed {seed} does not fail")
+    };
     let without: Vec<String> = length.without.iter().map(u64::to_string).collect();
     let mut option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
     option.push_str(if is_brief { " --brief" } else { "" });
-    println!("{}", run(seed, &length, false).complaints.join("; "));
+    option.push_str(if has_care { " --care" } else { "" });
+    println!("{}", complaints(&length).join("; "));
     println!(
         "{} faults are left: weft-sim replay {seed} --faults {}{option}",
         length.faults - without.len() as u64,
