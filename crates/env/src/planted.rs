@@ -14,6 +14,7 @@ fn of_environment() -> Option<Planted> {
     let name = if cfg!(feature = "planted") { std::env::var("WEFT_PLANTED").ok()? } else { return None };
     Planted::OF_VOLUME
         .into_iter()
+        .chain(Planted::OF_MOUNTS)
         .chain(Planted::OF_ENGINE)
         .chain(Planted::OF_OBJECTS)
         .chain(Planted::OF_HTTP)
@@ -72,6 +73,9 @@ pub enum Planted {
     /// Metadata is rebuilt from what an older opening stored on the nodes.
     OlderOpeningRecovered,
 
+    /// What is known of an open file counts until the feed says that another mount has changed it, and the feed may say nothing.
+    FeedBelieved,
+
     /// The writer changes the file under views that have no read transaction.
     ViewNotPinned,
     /// A view puts what it has read into the cache when the file has something newer.
@@ -109,7 +113,7 @@ pub enum Planted {
     PutToldEarly,
     /// What is left of an upload is removed, and nothing is kept that refuses the rest of it.
     GiveUpForgotten,
-    /// The record of a removal goes after a while, like that of an older version.
+    /// The record of a removal goes after a while, like that of an older version, and is compared with nobody.
     RemovalForgotten,
     /// An older version goes before the newer one has enough shards.
     OlderGoneEarly,
@@ -153,6 +157,20 @@ impl Planted {
         Self::ReplicaToldEarly,
         Self::SnapshotDropsChanges,
         Self::OlderOpeningRecovered,
+    ];
+    /// Those that histories of several mounts with care show. The others of a volume need what these histories do not have.
+    pub const OF_MOUNTS: [Planted; 11] = [
+        Self::FeedBelieved,
+        Self::CacheNotRevalidated,
+        Self::CounterDrifting,
+        Self::EarlyFsync,
+        Self::FullTakenForAway,
+        Self::MetadataBeforeShards,
+        Self::RetryAppliedTwice,
+        Self::OrphanInOneLook,
+        Self::CollectorTrustsSilence,
+        Self::LateWriter,
+        Self::NodeLeavesEarly,
     ];
     /// Those that histories of the SQLite engine show.
     pub const OF_ENGINE: [Planted; 15] = [

@@ -5,6 +5,7 @@ use crate::tree::Leaf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, RangeInclusive};
 use std::sync::Arc;
+use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, data_segment, name_hash, record_key};
 use weft_format::{Generation, ShardIndex, ShardKey};
 
@@ -99,7 +100,11 @@ impl Index {
 
     /// The same as leaves of a tree.
     pub fn leaves(&self) -> impl Iterator<Item = (Leaf, u16)> {
-        self.newest().map(|record| (Leaf { hash: name_hash(&record.name), stamp: record.stamp.0 }, record.width))
+        let is_told =
+            |record: &&Arc<ObjectRecord>| record.contents().is_some() || !has_planted(Planted::RemovalForgotten);
+        self.newest()
+            .filter(is_told)
+            .map(|record| (Leaf { hash: name_hash(&record.name), stamp: record.stamp.0 }, record.width))
     }
 
     /// Is a later version of the same name there?

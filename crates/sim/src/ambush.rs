@@ -22,6 +22,8 @@ pub enum Step {
     Put,
     /// It has a node remove a shard.
     Remove,
+    /// It has a member store the record of an object.
+    Record,
 }
 
 /// What happens to the process.

@@ -10,6 +10,7 @@ use weft_env::planted::{Planted, with_planted};
 use weft_sim::chaos;
 use weft_sim::engine;
 use weft_sim::history::{Length, run};
+use weft_sim::many_care;
 use weft_sim::product_log;
 use weft_sim::shrink::shrink;
 
@@ -114,10 +115,10 @@ enum Arguments {
         #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "log"])]
         gossip: bool,
         /// The history of several mounts with workers, commands and faults of nodes of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip"])]
-        many: bool,
+        #[arg(long, conflicts_with_all = ["brief", "engine", "behind", "gossip"])]
+        care: bool,
         /// The history of a store of objects of the seed
-        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip", "many"])]
+        #[arg(long, conflicts_with_all = ["faults", "brief", "without", "engine", "behind", "gossip", "care"])]
         objects: bool,
         /// Numbers of faults that do not strike, as `shrink` prints them
         #[arg(long, value_delimiter = ',')]
@@ -136,6 +137,9 @@ enum Arguments {
         /// The history of the seed with nodes that are reached over HTTP
         #[arg(long)]
         http: bool,
+        /// The history of several mounts with workers, commands and faults of nodes of the seed
+        #[arg(long, conflicts_with_all = ["brief", "http"])]
+        care: bool,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
     Canaries {
@@ -154,6 +158,9 @@ enum Arguments {
         /// Bugs of the store of objects, in its histories
         #[arg(long, conflicts_with_all = ["brief", "http", "engine"])]
         objects: bool,
+        /// Bugs of a volume, in histories of several mounts with workers, commands and faults of nodes
+        #[arg(long, conflicts_with_all = ["brief", "http", "engine", "objects"])]
+        care: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
     Chaos {
@@ -190,6 +197,9 @@ enum Arguments {
         /// Histories of a store of objects
         #[arg(long)]
         objects: bool,
+        /// Histories of several mounts with care
+        #[arg(long)]
+        care: bool,
     },
     /// Run a batch in this process; prints a line for each failure and a sum
     #[command(hide = true)]
@@ -217,7 +227,7 @@ enum Arguments {
         gossip: bool,
         /// Histories of several mounts with care
         #[arg(long)]
-        many: bool,
+        care: bool,
         /// Histories of a store of objects
         #[arg(long)]
         objects: bool,
@@ -253,7 +263,7 @@ fn main() -> Result<()> {
             run_many(seeds, ENGINE_BATCH, &["--behind".into()], jobs, ["steps", "commits", "flushes", "deaths"])
         }
         Arguments::Many { seeds, care: true, jobs } => {
-            run_many(seeds, CANARY_BATCH, &["--many".into()], jobs, ["steps", "operations", "mounts", "faults"])
+            run_many(seeds, CANARY_BATCH, &["--care".into()], jobs, ["steps", "operations", "mounts", "faults"])
         }
         Arguments::Many { seeds, .. } => {
             let count = seeds.end - seeds.start;
@@ -269,7 +279,7 @@ fn main() -> Result<()> {
         Arguments::Objects { seeds, jobs } => {
             run_many(seeds, BATCH, &["--objects".into()], jobs, ["steps", "operations", "answered", "faults"])
         }
-        Arguments::Shrink { seed, brief, http } => shrink_one(seed, brief, http),
+        Arguments::Shrink { seed, brief, http, care } => shrink_one(seed, brief, http, care),
         Arguments::Chaos { minutes, seed, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
@@ -288,9 +298,11 @@ fn main() -> Result<()> {
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
         }
-        Arguments::Replay { seed, many: true, log, .. } => {
+        Arguments::Replay { seed, faults, care: true, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let outcome = weft_sim::many_care::run(seed, true);
+            let faults = faults.unwrap_or(many_care::FAULTS_MAX);
+            let length = Length { without: without.into_iter().collect(), ..Length::of(faults) };
+            let outcome = many_care::run(seed, &length, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
@@ -314,10 +326,11 @@ fn main() -> Result<()> {
             );
             whole(seed, &outcome.complaints)
         }
-        Arguments::Canaries { seeds_max, brief, http, engine, objects } => {
-            let (bugs, batch, option) = match (objects, engine) {
-                (true, _) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
-                (_, true) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
+        Arguments::Canaries { seeds_max, brief, http, engine, objects, care } => {
+            let (bugs, batch, option) = match (care, objects, engine) {
+                (true, ..) => (&Planted::OF_MOUNTS[..], CANARY_BATCH, Some("--care")),
+                (_, true, _) => (&Planted::OF_OBJECTS[..], CANARY_BATCH, Some("--objects")),
+                (.., true) => (&Planted::OF_ENGINE[..], ENGINE_BATCH, Some("--engine")),
                 _ if http => (&Planted::OF_HTTP[..], CANARY_BATCH, Some("--http")),
                 _ => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
             };
@@ -325,13 +338,17 @@ fn main() -> Result<()> {
             let options: Vec<&str> = option.into_iter().chain(brief.then_some("--brief")).collect();
             find_canaries(bugs, seeds_max, batch, &options)
         }
-        Arguments::Canary { number, seeds, brief, http, engine, objects } => {
+        Arguments::Canary { number, seeds, brief, http, engine, objects, care } => {
             std::panic::set_hook(Box::new(|_| {}));
-            let complaints = |seed| match (objects, engine) {
-                (true, _) => {
+            let complaints = |seed| match (care, objects, engine) {
+                (true, ..) => {
+                    let length = Length::of(many_care::FAULTS_MAX);
+                    with_planted(Planted::OF_MOUNTS[number], || many_care::run(seed, &length, false)).complaints
+                }
+                (_, true, _) => {
                     with_planted(Planted::OF_OBJECTS[number], || weft_sim::objects::run(seed, false)).complaints
                 }
-                (_, true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
+                (.., true) => with_planted(Planted::OF_ENGINE[number], || engine::history::run(seed, false)).complaints,
                 _ => {
                     let bug = if http { Planted::OF_HTTP[number] } else { Planted::OF_VOLUME[number] };
                     with_planted(bug, || run(seed, &length(None, brief, http), false)).complaints
@@ -343,7 +360,7 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        Arguments::Batch { seeds, faults, brief, http, engine, behind, gossip, many, objects } => {
+        Arguments::Batch { seeds, faults, brief, http, engine, behind, gossip, care, objects } => {
             std::panic::set_hook(Box::new(|_| {}));
             let mut sums = [0; 4];
             for seed in seeds {
@@ -354,8 +371,8 @@ fn main() -> Result<()> {
                 } else if objects {
                     let outcome = weft_sim::objects::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.answered, outcome.faults])
-                } else if many {
-                    let outcome = weft_sim::many_care::run(seed, false);
+                } else if care {
+                    let outcome = many_care::run(seed, &Length::of(many_care::FAULTS_MAX), false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.mounts, outcome.faults])
                 } else if gossip {
                     let outcome = weft_sim::gossip::run(seed, false);
@@ -431,15 +448,22 @@ fn find_canaries(bugs: &[Planted], seeds_max: u64, batch: u64, options: &[&str])
     if missed > 0 { bail!("{missed} bugs are not found: the checker has holes") } else { Ok(()) }
 }
 
-fn shrink_one(seed: u64, is_brief: bool, is_over_http: bool) -> Result<()> {
+fn shrink_one(seed: u64, is_brief: bool, is_over_http: bool, has_care: bool) -> Result<()> {
     std::panic::set_hook(Box::new(|_| {}));
-    let fails = |length: &Length| !run(seed, length, false).complaints.is_empty();
-    let Some(length) = shrink(length(None, is_brief, is_over_http), fails) else { bail!("seed {seed} does not fail") };
+    let complaints = |length: &Length| match has_care {
+        true => many_care::run(seed, length, false).complaints,
+        false => run(seed, length, false).complaints,
+    };
+    let whole = if has_care { Length::of(many_care::FAULTS_MAX) } else { length(None, is_brief, is_over_http) };
+    let Some(length) = shrink(whole, |length| !complaints(length).is_empty()) else {
+        bail!("seed {seed} does not fail")
+    };
     let without: Vec<String> = length.without.iter().map(u64::to_string).collect();
     let mut option = if without.is_empty() { String::new() } else { format!(" --without {}", without.join(",")) };
     option.push_str(if is_brief { " --brief" } else { "" });
     option.push_str(if is_over_http { " --http" } else { "" });
-    println!("{}", run(seed, &length, false).complaints.join("; "));
+    option.push_str(if has_care { " --care" } else { "" });
+    println!("{}", complaints(&length).join("; "));
     println!(
         "{} faults are left: weft-sim replay {seed} --faults {}{option}",
         length.faults - without.len() as u64,

@@ -30,7 +30,8 @@ const STEPS_MAX: u64 = 3_000_000;
 /// Beside care a program pauses for so long between two operations, and in some cases of a thousand for longer: much time passes there.
 const PAUSE_US_MAX: u64 = 20_000;
 const LONG_PAUSE_MS_MAX: u64 = 20_000;
-const LONG_PAUSE_PER_MILLE: u64 = 250;
+/// Of these one is chosen for a history: where programs seldom pause for long, operations of several meet often.
+const LONG_PAUSE_PER_MILLE: [u64; 3] = [250, 250, 20];
 
 /// A directory's names, and which file each means.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -118,6 +119,8 @@ pub(crate) struct Many {
     next_token: Arc<AtomicUsize>,
     /// Programs go on until they are to end, and use whole files, too.
     has_care: bool,
+    /// How many of a thousand pauses of theirs are long.
+    long_pause_per_mille: u64,
 }
 
 /// Runs one history; what is wrong with it.
@@ -135,12 +138,10 @@ pub fn run(seed: u64) -> Vec<String> {
 
 impl Many {
     pub(crate) fn new(scheduler: &Rc<Scheduler>, seed: u64, has_care: bool) -> Self {
-        Self {
-            world: World::over(MetadataDisk::shared(scheduler), scheduler, seed, &Length::whole(false)),
-            told: Arc::default(),
-            next_token: Arc::new(AtomicUsize::new(1)),
-            has_care,
-        }
+        let world = World::over(MetadataDisk::shared(scheduler), scheduler, seed, &Length::whole(false));
+        let long_pause_per_mille = LONG_PAUSE_PER_MILLE[scheduler.below(LONG_PAUSE_PER_MILLE.len() as u64) as usize];
+        let (told, next_token) = (Arc::default(), Arc::new(AtomicUsize::new(1)));
+        Self { world, told, next_token, has_care, long_pause_per_mille }
     }
 
     pub(crate) fn wait(&self, what: &str, is_done: impl FnMut() -> bool) -> Result<(), String> {
@@ -245,7 +246,8 @@ impl Many {
         let mount = Mount { process, volume: Arc::default(), programs: Arc::default() };
         let (slot, places, told, tokens) =
             (mount.volume.clone(), self.world.places.clone(), self.told.clone(), self.next_token.clone());
-        let (running_programs, has_care) = (mount.programs.clone(), self.has_care);
+        let (running_programs, has_care, long_pause_per_mille) =
+            (mount.programs.clone(), self.has_care, self.long_pause_per_mille);
         self.world.scheduler.tell(|| format!("{process:?} mounts on machine {number}"));
         self.world.scheduler.start(process, "mount", move || {
             let volume = match open(kv, &places, process, &env, &runtime) {
@@ -263,6 +265,7 @@ impl Many {
             for of_mount in 0..programs {
                 let program = Program {
                     process,
+                    long_pause_per_mille,
                     files: has_care.then(|| SharedFiles::new(volume.clone(), number, of_mount == 0, env.clock.clone())),
                     volume: volume.clone(),
                     told: told.clone(),
@@ -359,6 +362,7 @@ fn open(
 
 struct Program {
     process: ProcessId,
+    long_pause_per_mille: u64,
     /// Whole files that it uses, too.
     files: Option<SharedFiles>,
     volume: Arc<Volume>,
@@ -383,7 +387,7 @@ impl Program {
             let below = |end: usize| running().below(end as u64) as usize;
             self.clock.block(Duration::from_micros(running().below(PAUSE_US_MAX)));
             if let Some(files) = &self.files {
-                if running().chance(LONG_PAUSE_PER_MILLE) {
+                if running().chance(self.long_pause_per_mille) {
                     self.clock.block(Duration::from_millis(running().below(LONG_PAUSE_MS_MAX)));
                 }
                 if running().chance(500) {

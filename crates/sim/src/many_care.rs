@@ -4,6 +4,7 @@
 use crate::checks::STEPS_TO_HEAL;
 use crate::commands::Command;
 use crate::faults::{Fault, Mixture};
+use crate::history::Length;
 use crate::many::{MOUNTS, Many, Mount};
 use crate::metadata::SILENCE;
 use crate::scheduler::{Scheduler, running};
@@ -15,8 +16,11 @@ use weft_engine::StoreCatalogue;
 use weft_format::Ino;
 
 const PROGRAMS: usize = 2;
-const FAULTS_MAX: u64 = 16;
+/// The most faults of a history.
+pub const FAULTS_MAX: u64 = 16;
 const STEPS_BETWEEN: u64 = 3_000;
+/// Of these one is chosen for a history.
+const AMBUSH_PER_MILLE: [u64; 3] = [0, 0, 600];
 /// Between two looks at who is there.
 const STEPS_OF_LOOK: u64 = 500;
 /// How many of a thousand commands set a policy.
@@ -45,12 +49,13 @@ pub struct Outcome {
     pub digest: String,
 }
 
-/// Runs the history of `seed`.
+/// Runs the history of `seed`, which is never brief.
 #[must_use]
-pub fn run(seed: u64, is_told: bool) -> Outcome {
+pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
-    let mut cared = Cared { many: Many::new(&scheduler, seed, true), mounts: Vec::new(), begun: 0 };
-    let ended = cared.live();
+    let mut cared =
+        Cared { many: Many::new(&scheduler, seed, true), mounts: Vec::new(), begun: 0, ambush_per_mille: 0 };
+    let ended = cared.live(length);
     let mut complaints = scheduler.take_complaints();
     complaints.extend(std::mem::take(&mut *cared.many.world.programs.complaints.lock()));
     complaints.extend(std::mem::take(&mut cared.many.told.lock().versions.complaints));
@@ -77,13 +82,16 @@ struct Cared {
     /// By machine.
     mounts: Vec<Mount>,
     begun: u64,
+    /// How many of a thousand faults are ambushes, beside those of the mixture.
+    ambush_per_mille: u64,
 }
 
 impl Cared {
-    fn live(&mut self) -> Result<(), String> {
+    fn live(&mut self, length: &Length) -> Result<(), String> {
         self.many.format()?;
         let mixture = Mixture::of(&self.many.world);
-        let faults = self.many.world.below(FAULTS_MAX + 1);
+        let faults = self.many.world.below(FAULTS_MAX + 1).min(length.faults);
+        self.ambush_per_mille = AMBUSH_PER_MILLE[self.many.world.below(AMBUSH_PER_MILLE.len() as u64) as usize];
         (0..self.many.world.plan.workers).for_each(|_| self.many.world.start_worker());
         for machine in 0..MOUNTS {
             let mount = self.mount(machine);
@@ -97,9 +105,11 @@ impl Cared {
             if self.has_complaints() {
                 return Ok(());
             }
-            self.many.world.scheduler.tell(|| format!("fault {number}:"));
-            self.strike(&mixture);
-            self.many.world.faults += 1;
+            if !length.without.contains(&number) {
+                self.many.world.scheduler.tell(|| format!("fault {number}:"));
+                self.strike(&mixture);
+                self.many.world.faults += 1;
+            }
         }
         self.end_well()
     }
@@ -157,7 +167,8 @@ impl Cared {
     fn strike(&mut self, mixture: &Mixture) {
         let world = &mut self.many.world;
         let scheduler = world.scheduler.clone();
-        match mixture.choose(world) {
+        let fault = if world.chance(self.ambush_per_mille) { Fault::Ambush } else { mixture.choose(world) };
+        match fault {
             Fault::KillMount => {
                 let process = self.mounts[world.below(MOUNTS as u64) as usize].process;
                 scheduler.tell(|| format!("{process:?}, a mount, is killed"));

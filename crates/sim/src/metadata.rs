@@ -6,8 +6,11 @@
 //!
 //! Or an engine that many processes share: each has a session, each request takes its time, and what is committed is durable.
 
+mod feeds;
+
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::Scheduler;
+use feeds::{Feeds, News, Quality};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -60,6 +63,8 @@ struct State {
     sessions: BTreeMap<ProcessId, Vec<i64>>,
     /// The processes whose sessions have ended by silence.
     evicted: BTreeSet<ProcessId>,
+    /// What its members hear of each other.
+    feeds: Feeds,
 }
 
 /// What the file says of its past.
@@ -100,10 +105,14 @@ impl MetadataDisk {
         Arc::new(Self { state: Mutex::new(state), is_shared: false })
     }
 
-    /// An engine that many processes share. Sessions of processes that are dead or stopped end.
+    /// An engine that many processes share. Sessions of processes that are dead or stopped end. How well members hear of each other's
+    /// changes is drawn.
     #[must_use]
     pub fn shared(scheduler: &Scheduler) -> Arc<Self> {
         let disk = Arc::new(Self { is_shared: true, ..Self::default() });
+        let quality = Quality::of(|end| scheduler.below(end));
+        scheduler.tell(|| format!("{quality:?}"));
+        disk.state.lock().feeds.quality = quality;
         disk.clone().watch(scheduler, BTreeMap::new());
         disk
     }
@@ -138,6 +147,7 @@ impl MetadataDisk {
         let ended = state.sessions.remove(&process).unwrap_or_default();
         ended.into_iter().for_each(|session| state.file.evict(session));
         state.evicted.insert(process);
+        state.feeds.forget(process);
     }
 
     /// Has the process a session that is not over?
@@ -397,7 +407,10 @@ impl SimKv {
     /// Commits a batch: through to the disk, or behind others that are to be flushed.
     fn write(&self, batch: Batch) -> Result<(), KvError> {
         if let Some(member) = &self.member {
-            return member.commit(batch);
+            let news = self.disk.state.lock().feeds.news(self.process, &batch, &Self::scheduler());
+            member.commit(batch)?;
+            news.into_iter().for_each(News::send);
+            return Ok(());
         }
         if self.disk.is_shared {
             let state = self.disk.state.lock();
@@ -488,7 +501,7 @@ impl Kv for SimKv {
     }
 
     fn sessions(&self) -> Option<&dyn Sessions> {
-        self.member.as_ref().and_then(Kv::sessions)
+        self.member.as_ref().map(|_| self as &dyn Sessions)
     }
 }
 

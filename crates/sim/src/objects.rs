@@ -1,6 +1,6 @@
-//! A store of objects without a catalogue, in a world of its own: members with disks that are killed, cut off, emptied and rolled back to an
+//! A store of objects without a catalogue, in a world of its own: members with disks that are killed, stopped, emptied and rolled back to an
 //! old image, clients that put, get and remove at once, are killed and paused for hours, with clocks that differ by days, over a network that
-//! loses, doubles and delays. Hosts, keepers, clients and transfer are the product's own code.
+//! loses, doubles and delays. Hosts, keepers, clients and transfer are the product's own code. Each history has a plan of its own (`plan.rs`).
 //!
 //! One member at most is in trouble at a time, and the others have time to restore what it had: as many losses as an answered put survives for
 //! sure. Then a read gives what one of the operations left that no answered one, which began later, has replaced: nothing older, nothing
@@ -9,12 +9,18 @@
 //! `a seed -> members, clients and faults -> the faults end -> all is legal, whole and clean, or a complaint`.
 
 mod line;
+mod own_place;
+mod plan;
 mod promise;
+mod strikes;
 
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
+use crate::weights::chosen;
 use line::{Line, Machine, Noise};
+use own_place::OwnPlace;
 use parking_lot::Mutex;
+use plan::{Plan, Turn};
 use promise::{Kind, Operation, Was, is_legal};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -28,17 +34,11 @@ use weft_transfer::Settings;
 
 const VOLUME: VolumeId = VolumeId(0x00b1_ec75);
 const MEMBERS: u128 = 7;
-/// Any two of five shards decode.
-const CODE: &str = "rs:2+3";
 const NAMES: [&str; 4] = ["a", "b/1", "b/2", "c"];
-const TURNS: u64 = 60;
 /// Readers at once, more than a shard may have without copies.
 const RUSH: usize = 6;
-const TURN_MS_MAX: u64 = 40_000;
-/// An operation takes some messages, one after the other.
-const AMBUSH_US_MAX: u64 = 20_000;
-/// After a member's trouble the others restore what it had: patience, and some rounds.
-const CALM: Duration = Duration::from_secs(900);
+/// Longer than each grace time.
+const REST: Duration = Duration::from_secs(2400);
 /// Of a put: its number, and bytes that follow from it.
 const CONTENTS_BYTES_MAX: u64 = 60_000;
 const STEPS_MAX: u64 = 60_000_000;
@@ -79,9 +79,9 @@ pub struct Outcome {
 pub fn run(seed: u64, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
     let mut world = World::new(Rc::clone(&scheduler));
-    for _ in 0..TURNS {
-        world.turn();
-        world.wait(Duration::from_millis(scheduler.below(TURN_MS_MAX)));
+    for number in 0..world.plan.turns {
+        world.turn(number < world.plan.changes);
+        world.wait(Duration::from_millis(scheduler.below(world.plan.turn_ms_max)));
     }
     world.end_faults();
     world.wait(ORDER_AFTER);
@@ -102,6 +102,7 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
 
 struct World {
     scheduler: Rc<Scheduler>,
+    plan: Plan,
     machines: Vec<Arc<Machine>>,
     noise: Arc<Mutex<Noise>>,
     operations: Arc<Mutex<Vec<Operation>>>,
@@ -118,13 +119,17 @@ struct World {
 struct Seen {
     machines: Vec<Arc<Machine>>,
     own: Option<NodeId>,
+    /// Who looks.
+    process: ProcessId,
     noise: Arc<Mutex<Noise>>,
 }
 
 impl Neighbourhood for Seen {
     fn members(&self) -> Vec<MemberAt> {
         let member = |machine: &Arc<Machine>| {
-            let line = Line::new(machine.clone(), self.noise.clone());
+            let line = Line::new(self.process, machine.clone(), self.noise.clone());
+            let own =
+                |host: Arc<weft_objects::Host>| Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone()));
             let host = machine.host.lock().clone().filter(|_| self.own == Some(machine.id));
             MemberAt {
                 id: machine.id,
@@ -133,7 +138,7 @@ impl Neighbourhood for Seen {
                 domain: String::new(),
                 total_bytes: 1 << 40,
                 load_bytes: 0,
-                node: host.map_or_else(|| line.clone() as _, |host| host.node()),
+                node: host.map_or_else(|| line.clone() as _, |host| own(host) as _),
                 questions: line,
             }
         };
@@ -144,8 +149,11 @@ impl Neighbourhood for Seen {
 impl World {
     fn new(scheduler: Rc<Scheduler>) -> Self {
         let machines = (1..=MEMBERS).map(|id| Arc::new(Machine::new(NodeId(id), VOLUME))).collect();
+        let plan = Plan::of(|end| scheduler.below(end));
+        scheduler.tell(|| format!("{plan:?}"));
         let mut world = Self {
             scheduler,
+            plan,
             machines,
             noise: Arc::default(),
             operations: Arc::default(),
@@ -168,8 +176,8 @@ impl World {
         process
     }
 
-    fn seen_by(&self, own: Option<NodeId>) -> Seen {
-        Seen { machines: self.machines.clone(), own, noise: self.noise.clone() }
+    fn seen_by(&self, process: ProcessId, own: Option<NodeId>) -> Seen {
+        Seen { machines: self.machines.clone(), own, process, noise: self.noise.clone() }
     }
 
     fn start_member(&mut self, position: usize) {
@@ -178,7 +186,7 @@ impl World {
         machine.start(process);
         let (env, runtime) = env_of(process);
         let Some(host) = machine.host.lock().clone() else { return };
-        let seen = Arc::new(self.seen_by(Some(machine.id)));
+        let seen = Arc::new(self.seen_by(process, Some(machine.id)));
         let keeper = Keeper::new(host, seen, SETTINGS, &env, &runtime);
         drop(runtime.spawn(keeper.run()));
     }
@@ -189,50 +197,51 @@ impl World {
         // Something happens at that moment, or the clock would jump beyond it.
         self.scheduler.after(time, || {});
         let scheduler = self.scheduler.clone();
-        if self.scheduler.run(STEPS_MAX, || scheduler.now() >= until) != Ended::Done {
-            self.scheduler.complain(format!("nothing goes on: {:?}", self.scheduler.waiting()));
+        while scheduler.now() < until {
+            if scheduler.run(STEPS_MAX, || scheduler.is_sprung() || scheduler.now() >= until) != Ended::Done {
+                scheduler.complain(format!("nothing goes on: {:?}", scheduler.waiting()));
+                break;
+            }
+            self.spring();
         }
         let operations = self.operations.lock();
         self.clients.retain(|number, _| operations[*number].ended.is_none());
     }
 
-    fn turn(&mut self) {
+    /// `may_change`: clients put and remove, too.
+    fn turn(&mut self, may_change: bool) {
         if let Some((position, until)) = self.trouble
             && until <= self.scheduler.now()
         {
             self.end_trouble(position);
         }
-        match self.scheduler.below(11) {
-            0..6 => self.begin_operation(),
-            10 => self.begin_rush(),
-            6 => self.strike_member(),
-            7 => self.strike_client(),
-            8 => {
-                let noise =
-                    Noise { lost_per_mille: self.scheduler.below(60), doubled_per_mille: self.scheduler.below(100) };
-                *self.noise.lock() = if self.scheduler.chance(500) { noise } else { Noise::default() };
-                self.faults += 1;
+        match chosen(&self.plan.happens, |end| self.scheduler.below(end)) {
+            Turn::Operation => self.begin_operation(may_change),
+            Turn::Rush => self.begin_rush(),
+            Turn::StrikeMember => self.strike_member(),
+            Turn::StrikeClient => self.strike_client(),
+            Turn::Ambush => self.lay_ambush(),
+            Turn::Noise => self.change_noise(),
+            Turn::Image => {
+                self.machines.iter().filter(|_| self.scheduler.chance(500)).for_each(|machine| machine.take_image());
             }
-            _ => {
-                let position = self.scheduler.below(self.machines.len() as u64) as usize;
-                self.machines[position].take_image();
-            }
+            Turn::Rest => self.wait(Duration::from_millis(self.scheduler.below(REST.as_millis() as u64))),
         }
     }
 
-    fn begin_operation(&mut self) {
-        let name = NAMES[self.scheduler.below(NAMES.len() as u64) as usize];
-        let kind = match self.scheduler.below(10) {
-            0..5 => Kind::Put,
-            5 => Kind::Remove,
-            _ => Kind::Get,
-        };
-        self.begin(kind, name);
+    fn a_name(&self) -> &'static str {
+        NAMES[self.scheduler.below(self.plan.names as u64) as usize]
+    }
+
+    fn begin_operation(&mut self, may_change: bool) {
+        let name = self.a_name();
+        let kind = chosen(&self.plan.does, |end| self.scheduler.below(end));
+        self.begin(if may_change { kind } else { Kind::Get }, name);
     }
 
     /// Many read one object at once.
     fn begin_rush(&mut self) {
-        let name = NAMES[self.scheduler.below(NAMES.len() as u64) as usize];
+        let name = self.a_name();
         (0..RUSH).for_each(|_| self.begin(Kind::Get, name));
     }
 
@@ -247,93 +256,23 @@ impl World {
         self.operations.lock().push(Operation { name, kind, begun, ended: None, was: None });
         self.clients.insert(number, process);
         if self.scheduler.chance(150) {
-            self.ambush(number, process);
+            self.pause_soon(number, process);
         }
         let bytes = self.scheduler.below(CONTENTS_BYTES_MAX);
         self.scheduler.tell(|| format!("{number}: {kind:?} {name}"));
         let (env, runtime) = env_of(process);
-        let (seen, operations) = (self.seen_by(None), self.operations.clone());
+        let (seen, operations, code) = (self.seen_by(process, None), self.operations.clone(), self.plan.code);
         let task_runtime = runtime.clone();
         drop(runtime.spawn(async move {
             let settings = Settings { cache_bytes: 0, ..Settings::default() };
             let store = ObjectStore::new(VOLUME, seen.members(), settings, &env, &task_runtime);
-            let was = operate(&store, kind, name, number, bytes).await;
+            let was = operate(&store, kind, name, number, (code, bytes)).await;
             end(&operations, number, was);
         }));
     }
 
-    /// A process that is struck loses an answer, or what it had.
-    fn strike_member(&mut self) {
-        let now = self.scheduler.now();
-        if self.trouble.is_some() || now < self.calm_since + CALM {
-            return;
-        }
-        self.faults += 1;
-        let position = self.scheduler.below(self.machines.len() as u64) as usize;
-        let machine = self.machines[position].clone();
-        let process = machine.stop();
-        self.scheduler.kill(process);
-        let what = match self.scheduler.below(5) {
-            0 => {
-                machine.empty();
-                "killed, and its disk is empty"
-            }
-            1 => {
-                machine.roll_back();
-                "killed, and its disk is an old image"
-            }
-            2 => {
-                machine.rot(|| self.scheduler.below(4) == 0, |bytes| self.scheduler.below(bytes));
-                "killed, and some of what is on its disk is rotten"
-            }
-            _ => "killed",
-        };
-        self.scheduler.tell(|| format!("m{} is {what}", machine.id.0));
-        let lasts = Duration::from_millis(self.scheduler.below(900_000));
-        self.trouble = Some((position, now + lasts));
-    }
-
-    fn end_trouble(&mut self, position: usize) {
-        self.scheduler.tell(|| format!("m{} is back", self.machines[position].id.0));
-        self.start_member(position);
-        self.trouble = None;
-        self.calm_since = self.scheduler.now();
-    }
-
-    /// A client is paused in the middle of what it does, maybe for longer than it takes to give its upload up.
-    fn ambush(&mut self, number: usize, process: ProcessId) {
-        self.faults += 1;
-        let (begins, lasts) = (self.scheduler.below(AMBUSH_US_MAX), self.scheduler.below(2 * 3_600_000));
-        self.scheduler.tell(|| format!("{number} is paused after {begins} us for {} s", lasts / 1000));
-        let scheduler = self.scheduler.clone();
-        self.scheduler.after(Duration::from_micros(begins), move || {
-            scheduler.pause(process, true);
-            let resumed = scheduler.clone();
-            scheduler.after(Duration::from_millis(lasts), move || resumed.pause(process, false));
-        });
-    }
-
-    fn strike_client(&mut self) {
-        let clients: Vec<(usize, ProcessId)> =
-            self.clients.iter().map(|(number, process)| (*number, *process)).collect();
-        let Some((number, process)) = clients.get(self.scheduler.below(clients.len() as u64) as usize).copied() else {
-            return;
-        };
-        self.faults += 1;
-        if self.scheduler.chance(500) {
-            self.scheduler.tell(|| format!("{number} is killed"));
-            self.scheduler.kill(process);
-            self.clients.remove(&number);
-            return;
-        }
-        let lasts = Duration::from_millis(self.scheduler.below(2 * 3_600_000));
-        self.scheduler.tell(|| format!("{number} is paused for {} s", lasts.as_secs()));
-        self.scheduler.pause(process, true);
-        let scheduler = self.scheduler.clone();
-        self.scheduler.after(lasts, move || scheduler.pause(process, false));
-    }
-
     fn end_faults(&mut self) {
+        self.call_off_ambush();
         *self.noise.lock() = Noise::default();
         if let Some((position, _)) = self.trouble {
             self.end_trouble(position);
@@ -357,12 +296,12 @@ impl World {
             let begun = self.scheduler.now();
             let read = Operation { name, kind: Kind::Get, begun, ended: None, was: None };
             self.operations.lock().push(read);
-            let (seen, done) = (self.seen_by(None), self.operations.clone());
+            let (seen, done) = (self.seen_by(process, None), self.operations.clone());
             let (env, task_runtime, whole) = (env.clone(), runtime.clone(), Arc::new(Mutex::new(None)));
             let told = whole.clone();
             drop(runtime.spawn(async move {
                 let store = ObjectStore::new(VOLUME, seen.members(), Settings::default(), &env, &task_runtime);
-                let was = operate(&store, Kind::Get, name, number, 0).await;
+                let was = operate(&store, Kind::Get, name, number, ("", 0)).await;
                 *told.lock() = store.stat(name).await.ok();
                 end(&done, number, was);
             }));
@@ -391,11 +330,17 @@ impl World {
 }
 
 /// What an operation came to; `None`: an error that says nothing of the object.
-async fn operate(store: &ObjectStore, kind: Kind, name: &str, number: usize, bytes: u64) -> Option<Was> {
+async fn operate(
+    store: &ObjectStore,
+    kind: Kind,
+    name: &str,
+    number: usize,
+    (code, bytes): (&str, u64),
+) -> Option<Was> {
     match kind {
         Kind::Put => {
             let contents = contents(number, bytes);
-            let request = PutRequest { name: name.into(), code: CODE.into(), replace: true };
+            let request = PutRequest { name: name.into(), code: code.into(), replace: true };
             store.put(&request, &mut &contents[..]).await.ok().map(|_| Was::Done)
         }
         Kind::Remove => store.remove(name).await.ok().map(|_| Was::Done),

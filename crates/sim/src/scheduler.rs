@@ -471,12 +471,15 @@ impl Turns for Scheduler {
 #[must_use]
 pub fn env_of(process: ProcessId) -> (Env, Runtime) {
     let seed = running().random();
-    let env = Env {
-        clock: Arc::new(SimClock(process)),
-        rng: Arc::new(SeededRng::new(seed)),
-        spawner: Arc::new(SimSpawner(process)),
-    };
+    let env =
+        Env { clock: clock_of(process), rng: Arc::new(SeededRng::new(seed)), spawner: Arc::new(SimSpawner(process)) };
     (env, Runtime::new(Arc::new(SimExecutor(process))))
+}
+
+/// Time of a process.
+#[must_use]
+pub fn clock_of(process: ProcessId) -> Arc<dyn Clock> {
+    Arc::new(SimClock(process))
 }
 
 struct SimClock(ProcessId);

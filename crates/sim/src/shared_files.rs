@@ -1,7 +1,7 @@
 //! Whole files that programs on several mounts write and read: close to open, and never a mixture.
 //!
 //! Each machine has a file that one program of it writes in place, all bytes of a version alike. After an fsync or a close everybody
-//! who opens the file finds that version or a later one, in each byte. All machines replace one more file by rename: everybody finds one
+//! who opens the file finds that version or a later one, in each byte, and who has it open finds it a second later. All machines replace one more file by rename: everybody finds one
 //! version of it whole, and a handle goes on to read the file that it opened.
 
 use crate::scheduler::running;
@@ -23,20 +23,44 @@ pub(crate) const MACHINES: u64 = 3;
 const HELD_MS_MAX: u64 = 40_000;
 const HELD_PER_MILLE: u64 = 200;
 const REPLACED: &str = "replaced";
+/// An open file shows after this what others have committed, whatever a mount hears of it.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
 /// What was written.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     last: u64,
-    /// By file: the version that a program which opens it now finds at least.
-    settled: BTreeMap<String, u64>,
+    /// By file: the versions that a program which opens it after this moment finds at least, ascending.
+    settled: BTreeMap<String, Vec<(Duration, u64)>>,
     /// Replacements: when each began and ended.
     replacements: BTreeMap<u64, (u64, u64)>,
     /// What was found that is not so.
     pub(crate) complaints: Vec<String>,
 }
 
+/// What was read of a file.
+#[derive(Default)]
+struct Found {
+    /// The words of all of it.
+    words: Vec<u64>,
+    /// The first that was not read right after it was opened, and when that was read.
+    later: (usize, Duration),
+}
+
 impl Versions {
+    /// The version that whoever opens a file at this moment finds at least.
+    fn settled_at(&self, name: &str, moment: Duration) -> u64 {
+        let settled = self.settled.get(name).map_or(&[][..], Vec::as_slice);
+        settled.iter().rev().find(|(at, _)| *at <= moment).map_or(0, |(_, version)| *version)
+    }
+
+    fn settle(&mut self, name: &str, version: u64, now: Duration) {
+        let settled = self.settled.entry(name.to_owned()).or_default();
+        if settled.last().is_none_or(|(_, last)| *last < version) {
+            settled.push((now, version));
+        }
+    }
+
     fn note_replacement(&mut self, version: u64, time: (u64, u64)) {
         self.replacements.insert(version, time);
     }
@@ -106,10 +130,7 @@ impl SharedFiles {
         let settled = written.and_then(|()| self.settle(open.1));
         self.close(open);
         settled?;
-        with(&mut |versions| {
-            let settled = versions.settled.entry(name.clone()).or_default();
-            *settled = version.max(*settled);
-        });
+        with(&mut |versions| versions.settle(&name, version, running().now()));
         Ok(())
     }
 
@@ -136,7 +157,7 @@ impl SharedFiles {
     }
 
     /// The versions of all words of a file.
-    fn words(&self, name: &str) -> Result<Option<Vec<u64>>, VfsError> {
+    fn words(&self, name: &str) -> Result<Option<Found>, VfsError> {
         let Ok(found) = self.volume.lookup(Ino::ROOT, name.as_bytes()) else { return Ok(None) };
         let handle = self.volume.open(found.ino, libc::O_RDONLY)?;
         let read = || {
@@ -144,26 +165,33 @@ impl SharedFiles {
             if running().chance(HELD_PER_MILLE) {
                 self.clock.block(Duration::from_millis(running().below(HELD_MS_MAX)));
             }
+            let later = (bytes.len() / WORD, running().now());
             bytes.extend_from_slice(&self.volume.read(handle, bytes.len() as u64, BYTES_MAX as u32)?);
-            Ok(bytes)
+            Ok((bytes, later))
         };
-        let bytes: Result<Vec<u8>, VfsError> = read();
+        let read: Result<(Vec<u8>, _), VfsError> = read();
         self.close((found.ino, handle));
+        let (bytes, later) = read?;
         let word = |word: &[u8]| word.try_into().map_or(u64::MAX, u64::from_be_bytes);
-        Ok(Some(bytes?.chunks(WORD).map(word).collect()))
+        Ok(Some(Found { words: bytes.chunks(WORD).map(word).collect(), later }))
     }
 
     fn read(&self, name: &str, with: &impl Fn(Change)) -> Result<(), VfsError> {
-        let mut settled = 0;
-        with(&mut |versions| settled = versions.settled.get(name).copied().unwrap_or_default());
-        let words = self.words(name)?.unwrap_or_default();
+        let (machine, mut settled) = (self.machine, 0);
+        with(&mut |versions| settled = versions.settled_at(name, running().now()));
+        let Found { words, later: (first_later, read_later) } = self.words(name)?.unwrap_or_default();
         let is_short = settled > 0 && words.len() != BYTES_MAX / WORD;
         with(&mut |versions| {
-            let wrong = words.iter().find(|word| !(settled..=versions.last).contains(*word));
-            if let Some(wrong) = wrong {
-                let machine = self.machine;
+            let shown = versions.settled_at(name, read_later.saturating_sub(SHOWN_AFTER));
+            let wrong =
+                |words: &[u64], least| words.iter().copied().find(|word| !(least..=versions.last).contains(word));
+            if let Some(wrong) = wrong(&words, settled) {
                 versions.complaints.push(format!(
                     "machine {machine} opens {name} after version {settled} was settled, and finds {wrong}"
+                ));
+            } else if let Some(wrong) = wrong(&words[first_later.min(words.len())..], shown) {
+                versions.complaints.push(format!(
+                    "machine {machine} has {name} open more than a second after version {shown} was settled, and finds {wrong}"
                 ));
             } else if is_short {
                 versions.complaints.push(format!("{name} has version {settled} and only {} words", words.len()));
@@ -174,7 +202,7 @@ impl SharedFiles {
 
     fn read_replaced(&self, with: &impl Fn(Change)) -> Result<(), VfsError> {
         let began = running().steps();
-        let Some(words) = self.words(REPLACED)? else { return Ok(()) };
+        let Some(Found { words, .. }) = self.words(REPLACED)? else { return Ok(()) };
         let first = words.first().copied().unwrap_or_default();
         with(&mut |versions| {
             let of = |version| versions.replacements.get(&version).copied();

@@ -1,6 +1,6 @@
 //! Machines of members, and the network between them and processes.
 
-use crate::ambush::ProcessId;
+use crate::ambush::{ProcessId, Step};
 use crate::scheduler::running;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -29,12 +29,16 @@ const AGAIN_US_MAX: u64 = 600_000_000;
 const RUMOUR_AFTER: Duration = Duration::from_secs(10);
 const DISK_BYTES: u64 = 1 << 30;
 
-/// How much of the network's traffic is lost and comes twice, of a thousand messages.
+/// How much of the network's traffic is lost and comes twice, of a thousand messages, and how long a member's own disk takes at most.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Noise {
     pub lost_per_mille: u64,
     pub doubled_per_mille: u64,
+    pub disk_ms_max: u64,
 }
+
+/// What a message does when it arrives.
+type Arrival = Box<dyn FnOnce() + Send>;
 
 /// A machine with a disk, and its daemon while that runs.
 pub struct Machine {
@@ -46,6 +50,8 @@ pub struct Machine {
     pub host: Mutex<Option<Arc<Host>>>,
     process: Mutex<ProcessId>,
     stopped_at: Mutex<Option<Duration>>,
+    /// While its daemon stops and is not dead: what has arrived.
+    held: Mutex<Option<Vec<Arrival>>>,
 }
 
 impl Machine {
@@ -58,6 +64,7 @@ impl Machine {
             host: Mutex::default(),
             process: Mutex::new(ProcessId(0)),
             stopped_at: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -70,11 +77,39 @@ impl Machine {
         *self.stopped_at.lock() = None;
     }
 
+    /// That of its daemon, or of the last one.
+    pub fn process(&self) -> ProcessId {
+        *self.process.lock()
+    }
+
+    /// Its daemon stops, and messages wait for it; which process it is.
+    pub fn hold(&self) -> ProcessId {
+        *self.held.lock() = Some(Vec::new());
+        *self.stopped_at.lock() = Some(running().now());
+        self.process()
+    }
+
+    /// Its daemon goes on with what has arrived meanwhile; which process it is. `None`: it is dead.
+    pub fn go_on(&self) -> Option<ProcessId> {
+        let held = self.held.lock().take()?;
+        *self.stopped_at.lock() = None;
+        held.into_iter().for_each(|arrival| running().after(Duration::ZERO, arrival));
+        Some(self.process())
+    }
+
+    /// A message arrives.
+    fn receive(&self, arrival: Arrival) {
+        if let Some(held) = &mut *self.held.lock() {
+            return held.push(arrival);
+        }
+        arrival();
+    }
+
     /// Its daemon ends at once; which process that was.
     pub fn stop(&self) -> ProcessId {
         *self.host.lock() = None;
         *self.stopped_at.lock() = Some(running().now());
-        *self.process.lock()
+        self.process()
     }
 
     pub fn is_dead_by_rumour(&self) -> bool {
@@ -169,64 +204,67 @@ fn at_once<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A member as others see it.
+/// What is done when something is stored under this name.
+pub fn steps_of_put(key: ShardKey) -> [Step; 1] {
+    [if ObjectId::of(key.segment).is_data { Step::Put } else { Step::Record }]
+}
+
+/// A member as a process sees it.
 pub struct Line {
+    process: ProcessId,
     machine: Arc<Machine>,
     noise: Arc<Mutex<Noise>>,
 }
 
 impl Line {
-    pub fn new(machine: Arc<Machine>, noise: Arc<Mutex<Noise>>) -> Arc<Self> {
-        Arc::new(Self { machine, noise })
+    pub fn new(process: ProcessId, machine: Arc<Machine>, noise: Arc<Mutex<Noise>>) -> Arc<Self> {
+        Arc::new(Self { process, machine, noise })
     }
 
     /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
     async fn call<T: Send + 'static>(
         &self,
-        work: impl Fn(&Arc<Host>) -> Result<T, NodeError> + Send + 'static,
+        work: impl Fn(&Arc<Host>) -> Result<T, NodeError> + Send + Sync + 'static,
     ) -> Result<T, NodeError> {
         let (tell, told) = oneshot::channel();
         {
-            let (scheduler, machine, noise) = (running(), self.machine.clone(), *self.noise.lock());
+            let (scheduler, noise) = (running(), *self.noise.lock());
+            let (machine, work) = (self.machine.clone(), Arc::new(work));
+            if scheduler.chance(noise.doubled_per_mille) {
+                let (machine, work) = (machine.clone(), work.clone());
+                let again = Duration::from_micros(MESSAGE_US_MAX + scheduler.below(AGAIN_US_MAX));
+                // Nobody waits for what comes of it.
+                scheduler.after(again, move || arrive(machine, noise, work, None));
+            }
             let delay = Duration::from_micros(scheduler.below(MESSAGE_US_MAX));
-            let is_doubled = scheduler.chance(noise.doubled_per_mille);
-            let mut tell = Some(tell);
-            let mut arrive = move |is_first: bool| {
-                let scheduler = running();
-                if scheduler.chance(noise.lost_per_mille) {
-                    // Nobody ever says so.
-                    std::mem::forget(tell.take());
-                    return;
-                }
-                let done = machine.ask(&work);
-                if !is_first {
-                    return;
-                }
-                if scheduler.chance(noise.lost_per_mille) {
-                    std::mem::forget(tell.take());
-                    return;
-                }
-                let tell = tell.take();
-                scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
-                    if let Some(tell) = tell {
-                        // Nobody may wait any more.
-                        let _ = tell.send(done);
-                    }
-                });
-            };
-            scheduler.after(delay, move || {
-                arrive(true);
-                if is_doubled {
-                    let again = running().below(AGAIN_US_MAX);
-                    running().after(Duration::from_micros(again), move || arrive(false));
-                }
-            });
+            scheduler.after(delay, move || arrive(machine, noise, work, Some(tell)));
         }
         match told.await {
             Ok(answer) => answer,
             Err(_) => std::future::pending().await,
         }
     }
+}
+
+/// A request arrives at its machine, unless it is lost; then nobody ever says so. So with its answer.
+fn arrive<T: Send + 'static>(
+    machine: Arc<Machine>,
+    noise: Noise,
+    work: Arc<impl Fn(&Arc<Host>) -> Result<T, NodeError> + Send + Sync + 'static>,
+    tell: Option<oneshot::Sender<Result<T, NodeError>>>,
+) {
+    if running().chance(noise.lost_per_mille) {
+        return;
+    }
+    let at = machine.clone();
+    machine.receive(Box::new(move || {
+        let (scheduler, done) = (running(), at.ask(&*work));
+        let Some(tell) = tell.filter(|_| !scheduler.chance(noise.lost_per_mille)) else { return };
+        scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
+            // Nobody may wait any more.
+            let _ = tell.send(done);
+        });
+    }));
 }
 
 #[async_trait]
@@ -244,8 +282,11 @@ impl Node for Line {
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        let parts = parts.to_vec();
-        self.call(move |host| at_once(host.node().put(key, &parts))).await
+        let (parts, steps) = (parts.to_vec(), steps_of_put(key));
+        running().reach(self.process, &steps, false);
+        let done = self.call(move |host| at_once(host.node().put(key, &parts))).await;
+        running().reach(self.process, &steps, true);
+        done
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {

@@ -1,0 +1,178 @@
+//! What strikes members and clients.
+
+use super::line::Noise;
+use super::plan::Trouble;
+use super::{SETTINGS, World};
+use crate::ambush::{Ambush, ProcessId, Step, Stroke};
+use crate::scheduler::running;
+use crate::weights::chosen;
+use std::time::Duration;
+
+/// An operation takes some messages, one after the other.
+const BEGINS_US_MAX: u64 = 20_000;
+/// After a member's trouble the others restore what it had: patience, and some rounds.
+const CALM: Duration = Duration::from_secs(900);
+/// A member is in trouble for up to so long.
+const TROUBLE_MS_MAX: u64 = 900_000;
+/// A client that is paused for the longest time has been given up long ago.
+const PAUSE_MAX: Duration = Duration::from_secs(2 * 3600);
+const SHORT_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// An ambush lets up to so many steps pass.
+const PASSED_BY_MAX: u64 = 6;
+/// An ambush for clients waits for so many.
+const CLIENTS_AWAITED: u32 = 50;
+const LOST_PER_MILLE_MAX: u64 = 60;
+const DOUBLED_PER_MILLE_MAX: u64 = 100;
+/// Calls to a place end after 60 s.
+const DISK_MS_MAX: u64 = 50_000;
+
+impl World {
+    /// A process that is struck loses an answer, or what it had.
+    pub(super) fn strike_member(&mut self) {
+        if !self.may_strike_member() {
+            return;
+        }
+        // One that waits would be a second trouble.
+        self.call_off_ambush();
+        let trouble = chosen(&self.plan.troubles, |end| self.scheduler.below(end));
+        let position = self.scheduler.below(self.machines.len() as u64) as usize;
+        self.begin_trouble(position, trouble);
+    }
+
+    fn may_strike_member(&self) -> bool {
+        self.trouble.is_none() && self.scheduler.now() >= self.calm_since + CALM
+    }
+
+    fn begin_trouble(&mut self, position: usize, trouble: Trouble) {
+        self.faults += 1;
+        let machine = self.machines[position].clone();
+        self.scheduler.tell(|| format!("m{}: {trouble:?}", machine.id.0));
+        if trouble == Trouble::Stop {
+            self.scheduler.pause(machine.hold(), true);
+        } else {
+            self.scheduler.kill(machine.stop());
+        }
+        match trouble {
+            Trouble::Kill | Trouble::Stop => {}
+            Trouble::Empty => machine.empty(),
+            Trouble::RollBack => machine.roll_back(),
+            Trouble::Rot => machine.rot(|| self.scheduler.below(4) == 0, |bytes| self.scheduler.below(bytes)),
+        }
+        let lasts = Duration::from_millis(self.scheduler.below(TROUBLE_MS_MAX));
+        self.trouble = Some((position, self.scheduler.now() + lasts));
+    }
+
+    pub(super) fn end_trouble(&mut self, position: usize) {
+        let machine = self.machines[position].clone();
+        self.scheduler.tell(|| format!("m{} is back", machine.id.0));
+        match machine.go_on() {
+            Some(process) => self.scheduler.pause(process, false),
+            None => self.start_member(position),
+        }
+        self.trouble = None;
+        self.calm_since = self.scheduler.now();
+    }
+
+    /// Up to a minute, about as long as it takes to give an upload up, or up to the longest.
+    fn time_to_pause(&self) -> Duration {
+        let below = |time: Duration| Duration::from_millis(self.scheduler.below(time.as_millis() as u64));
+        match self.scheduler.below(3) {
+            0 => below(SHORT_PAUSE_MAX),
+            1 => SETTINGS.leftover_grace + below(SETTINGS.leftover_grace / 2),
+            _ => below(PAUSE_MAX),
+        }
+    }
+
+    /// A client is paused in the middle of what it does, maybe for longer than it takes to give its upload up.
+    pub(super) fn pause_soon(&mut self, number: usize, process: ProcessId) {
+        self.faults += 1;
+        let (begins, lasts) = (self.scheduler.below(BEGINS_US_MAX), self.time_to_pause());
+        self.scheduler.tell(|| format!("{number} is paused after {begins} us for {} s", lasts.as_secs()));
+        let scheduler = self.scheduler.clone();
+        self.scheduler.after(Duration::from_micros(begins), move || {
+            scheduler.pause(process, true);
+            scheduler.after(lasts, move || running().pause(process, false));
+        });
+    }
+
+    pub(super) fn strike_client(&mut self) {
+        let clients: Vec<(usize, ProcessId)> =
+            self.clients.iter().map(|(number, process)| (*number, *process)).collect();
+        let Some((number, process)) = clients.get(self.scheduler.below(clients.len() as u64) as usize).copied() else {
+            return;
+        };
+        self.faults += 1;
+        let stroke = if self.scheduler.chance(500) { Stroke::Kill } else { Stroke::Stop(self.time_to_pause()) };
+        self.strike_one(number, process, stroke);
+    }
+
+    fn strike_one(&mut self, number: usize, process: ProcessId, stroke: Stroke) {
+        self.scheduler.tell(|| format!("{number}: {stroke:?}"));
+        if let Stroke::Stop(lasts) = stroke {
+            self.scheduler.pause(process, true);
+            self.scheduler.after(lasts, move || running().pause(process, false));
+        } else {
+            self.scheduler.kill(process);
+            self.clients.remove(&number);
+        }
+    }
+
+    /// A fault waits for the next client, or for a member, at a step.
+    pub(super) fn lay_ambush(&mut self) {
+        let of_members = self.may_strike_member() && self.scheduler.chance(300);
+        let (processes, steps) = match of_members {
+            true => (
+                self.machines.iter().map(|machine| machine.process()).collect(),
+                &[(Step::Put, 1), (Step::Record, 1), (Step::Remove, 2)][..],
+            ),
+            // Those that begin until another ambush is laid.
+            false => (
+                (self.next_process..self.next_process + CLIENTS_AWAITED).map(ProcessId).collect(),
+                &[(Step::Put, 1), (Step::Record, 3)][..],
+            ),
+        };
+        let ambush = Ambush {
+            processes,
+            step: chosen(steps, |end| self.scheduler.below(end)),
+            is_behind: self.scheduler.chance(500),
+            passed_by: self.scheduler.below(PASSED_BY_MAX),
+            stroke: if self.scheduler.chance(300) { Stroke::Kill } else { Stroke::Stop(self.time_to_pause()) },
+        };
+        self.scheduler.tell(|| format!("an ambush waits at a {:?}", ambush.step));
+        self.scheduler.lay(Some(ambush));
+    }
+
+    /// A process has come to where a fault waited for it.
+    pub(super) fn spring(&mut self) {
+        let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
+        if let Some(position) = self.machines.iter().position(|machine| machine.process() == process) {
+            let trouble = if ambush.stroke == Stroke::Kill { Trouble::Kill } else { Trouble::Stop };
+            return self.begin_trouble(position, trouble);
+        }
+        self.faults += 1;
+        let number = self.clients.iter().find(|(_, client)| **client == process).map(|(number, _)| *number);
+        self.strike_one(number.unwrap_or(usize::MAX), process, ambush.stroke);
+    }
+
+    pub(super) fn call_off_ambush(&mut self) {
+        self.spring();
+        self.scheduler.lay(None);
+    }
+
+    /// What the network and disks are like from now on.
+    pub(super) fn change_noise(&mut self) {
+        self.faults += 1;
+        let below = |end| self.scheduler.below(end);
+        let noise = match below(4) {
+            0 => Noise {
+                lost_per_mille: below(LOST_PER_MILLE_MAX),
+                doubled_per_mille: below(DOUBLED_PER_MILLE_MAX),
+                disk_ms_max: 0,
+            },
+            1 => Noise { disk_ms_max: below(DISK_MS_MAX), ..Noise::default() },
+            _ => Noise::default(),
+        };
+        self.scheduler.tell(|| format!("{noise:?}"));
+        *self.noise.lock() = noise;
+    }
+}
