@@ -101,7 +101,8 @@ async fn answers_that_are_cut_off_too_long_or_none_are_errors_and_their_connecti
 #[tokio::test]
 async fn a_request_that_nobody_waits_for_any_more_closes_its_connection() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let connections = Connections::new(&listener.local_addr().unwrap().to_string(), None, &Env::system().clock);
+    let connections =
+        Connections::new(&listener.local_addr().unwrap().to_string(), None, Arc::new(Tcp), &Env::system().clock);
     let (mut stream, _) = {
         let watch = Watch::default();
         let mut asking = pin!(connections.ask(request(), 5, &watch));

@@ -4,7 +4,7 @@ use super::*;
 use crate::DaemonNode;
 use crate::tests::{IDENTITY, Served, bytes_of, serve_as, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpSocket, TcpStream};
 use weft_env::Env;
 use weft_nodes::conformance::key;
 
