@@ -17,6 +17,7 @@ const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
 
 /// A place as one process sees it. Where it stores or removes something, a fault may wait.
 pub struct SimNode {
+    place: Arc<Place>,
     way: Arc<dyn Node>,
     process: ProcessId,
 }
@@ -27,9 +28,9 @@ impl SimNode {
     pub fn seen_by(place: Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
         let way = match place.machine() {
             Some(machine) => machine.client(&place, process),
-            None => Arc::new(Messages { place, process }),
+            None => Arc::new(Messages { place: place.clone(), process }),
         };
-        Arc::new(Self { way, process })
+        Arc::new(Self { place, way, process })
     }
 
     async fn change(&self, step: Step, done: impl Future<Output = Result<(), NodeError>>) -> Result<(), NodeError> {
@@ -47,11 +48,13 @@ impl Node for SimNode {
     }
 
     fn in_background(&self) -> Option<Arc<dyn Node>> {
-        Some(Arc::new(Self { way: self.way.in_background()?, process: self.process }))
+        Some(Arc::new(Self { place: self.place.clone(), way: self.way.in_background()?, process: self.process }))
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        self.change(Step::Put, self.way.put(key, parts)).await
+        self.change(Step::Put, self.way.put(key, parts)).await?;
+        self.place.put_was_answered(key);
+        Ok(())
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {

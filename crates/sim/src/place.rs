@@ -62,6 +62,8 @@ pub(crate) struct State {
     removed: BTreeMap<ShardKey, Stored>,
     /// What it had at an earlier moment.
     snapshot: BTreeMap<ShardKey, Stored>,
+    /// What it ever had, where a daemon says so.
+    ever: BTreeSet<ShardKey>,
     /// Shards with a wrong bit.
     rotten: BTreeSet<ShardKey>,
     /// Processes whose requests do not arrive, and those to whom no answer does.
@@ -135,6 +137,13 @@ impl Place {
     pub(crate) fn is_heard_by(&self, process: ProcessId) -> bool {
         let state = self.state.lock();
         state.condition != Condition::Silent && !state.unheard.contains(&process)
+    }
+
+    /// A put was answered. A daemon that says so has stored it, whatever became of the shard since.
+    pub(crate) fn put_was_answered(&self, key: ShardKey) {
+        if self.machine.is_some() && !self.state.lock().ever.contains(&key) {
+            running().complain(format!("the put of {key} to {} is answered, and its disk never had it", self.name));
+        }
     }
 
     /// Are connections refused?
@@ -306,6 +315,9 @@ impl Place {
         state.removed.remove(&key);
         state.rotten.remove(&key);
         state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
+        if self.machine.is_some() {
+            state.ever.insert(key);
+        }
         Ok(())
     }
 
