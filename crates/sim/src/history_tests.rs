@@ -99,14 +99,14 @@ fn what_many_seeds_found_is_whole_in_the_last_third() {
 
 const PLANTED_LATE: [(Planted, u64); 19] = [
     (Planted::UnflushedFsync, 10),
-    (Planted::RenameBeforeBytes, 10),
+    (Planted::RenameBeforeBytes, 3),
     (Planted::CommitsOutOfOrder, 10),
     (Planted::JournalDroppedEarly, 13),
     (Planted::EndBeforeBeginning, 20),
     (Planted::MetadataBeforeShards, 3),
     (Planted::CollectorTrustsSilence, 16),
     (Planted::OrphanInOneLook, 9),
-    (Planted::LateWriter, 134),
+    (Planted::LateWriter, 47),
     (Planted::GenerationsMixed, 203),
     (Planted::RepairLowersRedundancy, 96),
     (Planted::EndlessCalls, 223),

@@ -85,8 +85,7 @@ pub enum KeepsUp {
 /// How many of a thousand histories have a replica, and in how many of these it keeps in step.
 const REPLICA_PER_MILLE: u64 = 300;
 const IN_STEP_PER_MILLE: u64 = 400;
-/// How many have daemons that are asked over HTTP, and in how many of these each has two addresses.
-const HTTP_PER_MILLE: u64 = 300;
+/// In how many of those over HTTP each daemon has two addresses.
 const TWO_LINKS_PER_MILLE: u64 = 300;
 /// How many have a network that fails while workers store and remove.
 const SILENCE_PER_MILLE: u64 = 150;
@@ -120,11 +119,10 @@ impl Plan {
         Self { replica: has_replica.then_some(keeps_up), has_silence, ..self }
     }
 
-    /// In some, or if that is wanted, its nodes are daemons.
-    fn with_http(self, is_wanted: bool, mut below: impl FnMut(u64) -> u64) -> Self {
-        let is_over_http = below(1000) < HTTP_PER_MILLE || is_wanted;
+    /// Its nodes are daemons. Without a replica: a recovery over HTTP is refused by daemons that have room (docs/testing.md, "Over HTTP").
+    fn over_http(self, mut below: impl FnMut(u64) -> u64) -> Self {
         let http = Http { is_signed: below(2) == 0, has_two_links: below(1000) < TWO_LINKS_PER_MILLE };
-        Self { http: is_over_http.then_some(http), ..self }
+        Self { http: Some(http), replica: None, ..self }
     }
 }
 
@@ -248,9 +246,9 @@ impl World {
         let plan = Plan::of(length.is_brief, |end| choices.borrow_mut().next_u64() % end);
         let plan = plan.with_more(|end| more.next_u64() % end);
         more.set_stream(u64::MAX - 1);
-        let plan = plan.with_http(length.is_over_http, |end| more.next_u64() % end);
+        let plan = if length.is_over_http { plan.over_http(|end| more.next_u64() % end) } else { plan };
         let is_alone = !disk.is_shared();
-        let plan = Plan { replica: plan.replica.filter(|_| is_alone), http: plan.http.filter(|_| is_alone), ..plan };
+        let plan = Plan { replica: plan.replica.filter(|_| is_alone), ..plan };
         scheduler.tell(|| format!("{plan:?}"));
         let places = Arc::new(Places::new(disk.clone(), plan.http));
         (0..plan.places).for_each(|_| drop(places.add()));
