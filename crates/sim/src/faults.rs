@@ -1,12 +1,14 @@
 //! What strikes a world between two steps.
 
+pub mod http;
+
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
-use crate::http::faults::{HttpFault, WEIGHTS as HTTP_WEIGHTS};
 use crate::metadata::MetadataDisk;
 use crate::place::Condition;
 use crate::scheduler::running;
 use crate::weights::chosen;
 use crate::world::World;
+use http::{HttpFault, WEIGHTS as HTTP_WEIGHTS};
 use std::time::Duration;
 use weft_meta::engines::MemoryKv;
 

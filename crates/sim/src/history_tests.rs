@@ -1,6 +1,7 @@
 //! A few histories in every test run; `weft-sim run` has the many.
 
-use super::{Length, Outcome, run};
+use super::{Outcome, run};
+use crate::length::Length;
 use std::ops::Range;
 use weft_env::planted::{Planted, with_planted};
 

@@ -20,7 +20,7 @@ pub mod engine;
 pub mod faults;
 pub mod gossip;
 pub mod history;
-pub mod http;
+pub mod length;
 pub mod linear;
 pub mod many;
 pub mod many_care;

@@ -3,7 +3,7 @@
 //! until their session is over. `many_care.rs` has histories of them with workers, commands and faults of nodes.
 
 use crate::ambush::ProcessId;
-use crate::history::Length;
+use crate::length::Length;
 use crate::linear::{Call, Model, is_linearizable};
 use crate::metadata::{MetadataDisk, SILENCE, SimKv};
 use crate::scheduler::{Scheduler, env_of, running};

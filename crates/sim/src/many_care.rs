@@ -4,7 +4,7 @@
 use crate::checks::STEPS_TO_HEAL;
 use crate::commands::Command;
 use crate::faults::{Fault, Mixture};
-use crate::history::Length;
+use crate::length::Length;
 use crate::many::{MOUNTS, Many, Mount};
 use crate::metadata::SILENCE;
 use crate::scheduler::{Scheduler, running};

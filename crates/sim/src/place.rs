@@ -1,10 +1,12 @@
 //! The places where shards are: each a machine of its own with a disk, and a network in between that loses, delays and doubles.
 
+pub mod http;
+
 use crate::ambush::ProcessId;
-use crate::http::Machine;
 use crate::metadata::MetadataDisk;
 use crate::scheduler::{Scheduler, running};
 use bytes::Bytes;
+use http::Machine;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};

@@ -1,6 +1,6 @@
 //! Makes a failing history smaller: fewer faults at its end, then fewer in between.
 
-use crate::history::Length;
+use crate::length::Length;
 
 /// A history with as few faults as were found to suffice; `None`: the whole one does not fail.
 pub fn shrink(whole: Length, mut fails: impl FnMut(&Length) -> bool) -> Option<Length> {

@@ -1,7 +1,7 @@
 //! Shrinking, of histories that fail when certain faults strike.
 
 use super::shrink;
-use crate::history::Length;
+use crate::length::Length;
 
 fn strikes(length: &Length, number: u64) -> bool {
     number < length.faults && !length.without.contains(&number)

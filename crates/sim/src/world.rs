@@ -2,13 +2,13 @@
 
 use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
-use crate::history::Length;
-use crate::http::{Http, Network};
+use crate::length::Length;
 use crate::meddling::{COMMON, meddle};
 use crate::metadata::MetadataDisk;
 use crate::model::{Contents, Loss};
 use crate::node::SimNode;
 use crate::place::Place;
+use crate::place::http::{Http, Network};
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
 use crate::workload;

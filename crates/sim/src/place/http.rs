@@ -7,7 +7,6 @@
 //! `a call of a process -> the client -> a connection, if none is idle -> bytes -> the daemon -> the disk -> bytes -> the answer`.
 
 mod disk_node;
-pub mod faults;
 mod wire;
 
 use crate::ambush::ProcessId;
@@ -204,7 +203,7 @@ impl Machine {
     }
 
     /// One of its addresses leads nowhere, or all lead there again.
-    fn set_silent_link(&self, place: &Place, link: Option<usize>) {
+    pub(crate) fn set_silent_link(&self, place: &Place, link: Option<usize>) {
         self.state.lock().silent_link = link;
         place.set_unreachable(Unreachable::Nowhere, link.is_some());
     }

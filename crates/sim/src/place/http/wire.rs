@@ -116,7 +116,7 @@ impl Connection {
         (side(Way::Request, Way::Answer), side(Way::Answer, Way::Request))
     }
 
-    pub(super) fn client(&self) -> ProcessId {
+    pub(crate) fn client(&self) -> ProcessId {
         self.client
     }
 

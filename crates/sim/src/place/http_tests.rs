@@ -1,6 +1,7 @@
 //! A few histories over HTTP in every test run; `weft-sim run --http` has the many.
 
-use crate::history::{Length, Outcome, run};
+use crate::history::{Outcome, run};
+use crate::length::Length;
 use weft_env::planted::{Planted, with_planted};
 
 fn lived(seed: u64, is_brief: bool) -> Outcome {

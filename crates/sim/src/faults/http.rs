@@ -1,8 +1,8 @@
 //! What strikes where nodes are reached over HTTP, beside what strikes everywhere.
 
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
-use crate::http::Machine;
 use crate::place::Place;
+use crate::place::http::Machine;
 use crate::weights::chosen;
 use crate::world::World;
 use std::sync::Arc;
