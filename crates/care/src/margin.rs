@@ -206,7 +206,7 @@ fn sizes(groups: &[Option<usize>]) -> Vec<usize> {
     sizes
 }
 
-/// Shards in each unit if they fill the units of so many nodes one after the other, the largest first: in no other way do a few units have
+/// Shards in each unit if they fill units of these numbers of nodes one after the other, the largest first: in no other way do a few units have
 /// more.
 fn fullest(units: &[usize], mut shard_count: usize) -> Vec<usize> {
     let mut units = units.to_vec();

@@ -172,7 +172,7 @@ fn a_record_that_does_not_fit_its_code_has_no_margin() {
     assert_eq!(Margins::default().margin(&record("nonsense", 4), &[true; 5]), None);
 }
 
-/// Every way to put `count` shards on units of so many nodes.
+/// Every way to put `count` shards on units of these numbers of nodes.
 fn ways(units: &[usize], count: usize) -> Vec<Vec<usize>> {
     let Some((first, rest)) = units.split_first() else {
         return if count == 0 { vec![Vec::new()] } else { Vec::new() };

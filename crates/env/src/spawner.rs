@@ -1,4 +1,4 @@
-//! Where threads come from, and tasks that nobody waits for.
+//! Where threads come from, and tasks whose end is not awaited.
 
 use crate::runtime::{Stopped, Work};
 use std::io;
@@ -36,7 +36,7 @@ pub trait Spawner: Send + Sync {
     /// The system gives no more threads.
     fn thread(&self, name: &str, body: Box<dyn FnOnce() + Send>) -> io::Result<Thread>;
 
-    /// Starts a task on the runtime of the caller, which is a task or waits for one. Nobody waits for its end.
+    /// Starts a task on the runtime of the caller, which is a task or waits for one. Its end is not awaited.
     fn task(&self, work: Work);
 }
 

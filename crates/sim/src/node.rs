@@ -89,7 +89,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
+    /// Sends a request; what it does is done when it arrives, and goes on if the answer is no longer awaited.
     async fn call<T: Send + 'static>(
         &self,
         work: impl Fn(&Place, &mut State, u64) -> Result<T, NodeError> + Send + 'static,

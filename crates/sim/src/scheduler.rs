@@ -81,7 +81,7 @@ struct State {
     /// Of fibres that have ended, for others.
     stacks: Vec<Stack>,
     processes: BTreeMap<ProcessId, Process>,
-    /// Is told of each process that is killed.
+    /// Called with each process that is killed.
     when_killed: Option<WhenKilled>,
     /// Places that some process may take for away, and when there was one last.
     troubled: BTreeSet<String>,
@@ -243,7 +243,7 @@ impl Scheduler {
         when_killed.iter().for_each(|tell| tell(process));
     }
 
-    /// From now on `tell` is told of each process that is killed: its machine closes what it had open.
+    /// From now on `tell` is called with each process that is killed: its machine closes what it had open.
     pub fn when_killed(&self, tell: impl Fn(ProcessId) + 'static) {
         self.state.borrow_mut().when_killed = Some(Rc::new(tell));
     }

@@ -48,7 +48,7 @@ struct Found {
 }
 
 impl Versions {
-    /// The version that whoever opens a file at this moment finds at least.
+    /// The oldest version that an opening of the file at this moment may find.
     fn settled_at(&self, name: &str, moment: Duration) -> u64 {
         let settled = self.settled.get(name).map_or(&[][..], Vec::as_slice);
         settled.iter().rev().find(|(at, _)| *at <= moment).map_or(0, |(_, version)| *version)

@@ -37,7 +37,7 @@ const SPECS: [&str; 29] = [
     "clay:7+4",
 ];
 
-/// Of so many patterns all are tried.
+/// Up to this many patterns all are tried.
 const MANY: usize = 40;
 
 /// Only symbols cost.

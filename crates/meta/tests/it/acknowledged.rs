@@ -181,7 +181,7 @@ pub fn change_one_tree(url: &MetaUrl) {
 }
 
 /// One owner makes many names; `commits` says how many commits the server has had. A commit takes all that waits, and one waits a tenth of a
-/// second, so many creates share it however busy the machine is.
+/// second, so hundreds of creates share it however busy the machine is.
 pub fn creates_share_commits(url: &MetaUrl, commits: impl Fn() -> u64) {
     const CREATES: u64 = 1000;
     const TOGETHER: u64 = 4;

@@ -11,7 +11,7 @@ use weft_env::sync::{Receiver, Sender, channel};
 use weft_meta::engines::memory::MemoryMember;
 use weft_meta::kv::{Batch, ChangedKeys, Kv, KvError, Sessions};
 
-/// What is committed within some milliseconds is told together.
+/// What is committed within some milliseconds is announced together.
 const SOON_US_MAX: u64 = 20_000;
 const LATE_US_MAX: u64 = 5_000_000;
 const CUT_MS_MAX: u64 = 60_000;

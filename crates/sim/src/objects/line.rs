@@ -221,7 +221,7 @@ impl Line {
         Arc::new(Self { process, machine, noise })
     }
 
-    /// Sends a request; what it does is done when it arrives, and goes on if nobody waits for the answer any more.
+    /// Sends a request; what it does is done when it arrives, and goes on if the answer is no longer awaited.
     async fn call<T: Send + 'static>(
         &self,
         work: impl Fn(&Arc<Host>) -> Result<T, NodeError> + Send + Sync + 'static,
@@ -233,7 +233,7 @@ impl Line {
             if scheduler.chance(noise.doubled_per_mille) {
                 let (machine, work) = (machine.clone(), work.clone());
                 let again = Duration::from_micros(MESSAGE_US_MAX + scheduler.below(AGAIN_US_MAX));
-                // Nobody waits for what comes of it.
+                // What comes of it is not awaited.
                 scheduler.after(again, move || arrive(machine, noise, work, None));
             }
             let delay = Duration::from_micros(scheduler.below(MESSAGE_US_MAX));

@@ -17,9 +17,9 @@ const TROUBLE_MS_MAX: u64 = 900_000;
 /// A client that is paused for the longest time has been given up long ago.
 const PAUSE_MAX: Duration = Duration::from_secs(2 * 3600);
 const SHORT_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// An ambush lets up to so many steps pass.
+/// The most steps that an ambush lets pass.
 const PASSED_BY_MAX: u64 = 6;
-/// An ambush for clients waits for so many.
+/// An ambush lies in wait for this many of the next clients.
 const CLIENTS_AWAITED: u32 = 50;
 const LOST_PER_MILLE_MAX: u64 = 60;
 const DOUBLED_PER_MILLE_MAX: u64 = 100;

@@ -33,7 +33,7 @@ impl Survey<'_> {
             on_node: self.index_of_nodes()?,
         };
         self.each(Table::Segment.range(), |survey, key, value| survey.segment(key, value, &mut beside))?;
-        beside.dead.finish(self, Survey::dead)?;
+        beside.dead.finish(self, Survey::number)?;
         beside.damaged.finish(self, Survey::damaged)?;
         beside.on_node.into_values().try_for_each(|lane| lane.finish(self, Survey::stray_mark))
     }
@@ -62,7 +62,7 @@ impl Survey<'_> {
         })?;
         // Nothing is mended of a dead one, and nobody needs its shards.
         let dead_key = Key::UnreferencedSegment(segment);
-        let died = beside.dead.at(dead_key, self, Survey::dead)?;
+        let died = beside.dead.at(dead_key, self, Survey::number)?;
         let is_dead = died.is_some();
         let died = died.map(|bytes| values::decode_number(&dead_key, &bytes)).transpose();
         self.note(died)?;
@@ -125,23 +125,13 @@ impl Survey<'_> {
         Ok(())
     }
 
-    fn dead(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
-        values::decode_number(&key, value)?;
-        if let Key::UnreferencedSegment(segment) = key
-            && !self.has_segment(segment)
-        {
-            self.stray(key);
-        }
-        Ok(())
-    }
-
     /// Every segment is either referred to and alive, with the right count, or dead and in the trash.
     pub(super) fn read_lives(&mut self) -> Result<(), MetaError> {
         let mut lives = Lane::new(Table::Live.range(), PAGE_PAIRS);
         for place in 0..self.segments.len() {
             let segment = self.segments.at(place);
             let (live_key, dead_key) = (Key::Live(segment.key()), Key::UnreferencedSegment(segment.key()));
-            let live = lives.at(live_key, self, Survey::live)?;
+            let live = lives.at(live_key, self, Survey::number)?;
             let live = live.map(|bytes| values::decode_number(&live_key, &bytes)).transpose();
             let Some(live) = self.note(live)? else { continue };
             let died = if segment.is_in_trash { self.get(dead_key)? } else { None };
@@ -149,7 +139,7 @@ impl Survey<'_> {
             let Ok(died_ms) = died.map(|bytes| values::decode_number(&dead_key, &bytes)).transpose() else { continue };
             self.life(segment, live, died_ms);
         }
-        lives.finish(self, Survey::live)
+        lives.finish(self, Survey::number)
     }
 
     fn life(&mut self, segment: Segment, live: Option<u64>, died_ms: Option<u64>) {
@@ -173,10 +163,10 @@ impl Survey<'_> {
         }
     }
 
-    /// A count of no segment that can be read.
-    fn live(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
+    /// A number of no segment that can be read.
+    fn number(&mut self, key: Key<'_>, value: &[u8]) -> Result<(), MetaError> {
         values::decode_number(&key, value)?;
-        if let Key::Live(segment) = key
+        if let Key::Live(segment) | Key::UnreferencedSegment(segment) = key
             && !self.has_segment(segment)
         {
             self.stray(key);
