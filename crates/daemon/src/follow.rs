@@ -10,11 +10,11 @@ use super::addresses::Addresses;
 use super::auth::Key;
 use super::client::{CAPABILITY, DaemonNode, members};
 use super::link_set::{Errand, LinkSet};
-use super::links::{READ_PATIENCE, WRITE_PATIENCE, pieces};
+use super::links::{PIECES_AT_ONCE, READ_PATIENCE, WRITE_PATIENCE, pieces};
 use super::loads::Loads;
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use weft_env::Env;
@@ -318,9 +318,17 @@ impl Node for LinkedNode {
         if pieces.len() == 1 {
             return get(range).await;
         }
-        // Where the shard ends early the pieces after its end are empty.
-        let bytes = try_join_all(pieces.into_iter().map(get)).await?;
-        Ok(bytes.concat().into())
+        // Where the shard ends early the pieces after its end are empty, and those that were not asked for yet are left out.
+        let has_ended = &AtomicBool::new(false);
+        let read = |piece: Range<u64>| async move {
+            let wanted = piece.end - piece.start;
+            let bytes = get(piece).await?;
+            has_ended.fetch_or((bytes.len() as u64) < wanted, Ordering::Relaxed);
+            Ok(bytes)
+        };
+        let pieces = pieces.into_iter().take_while(|_| !has_ended.load(Ordering::Relaxed));
+        let read: Vec<Bytes> = stream::iter(pieces.map(read)).buffered(PIECES_AT_ONCE).try_collect().await?;
+        Ok(read.concat().into())
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {

@@ -4,13 +4,14 @@ use super::*;
 use crate::auth::Key;
 use crate::follow::LinkedNode;
 use crate::gossip::GossipSettings;
+use crate::links::PIECES_AT_ONCE;
 use crate::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use weft_format::NodeId;
 use weft_nodes::conformance::key;
-use weft_nodes::node::{Node, NodeIdentity};
+use weft_nodes::node::{Node, NodeIdentity, SHARD_BYTES_MAX};
 
 /// A cable: passes connections on to a daemon, until it is cut. Then bytes vanish without a word.
 struct Cable {
@@ -132,6 +133,25 @@ async fn states(node: &LinkedNode) -> Vec<(String, bool)> {
 }
 
 const READ: Errand = Errand { class: Class::Foreground, bytes: 0, patience: Duration::from_secs(1) };
+
+/// A read of all that there is of a shard asked for as many pieces as the longest shard has, and took all connections that a daemon grants.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_takes_few_connections_however_long_it_is() {
+    let world = World::new(&[]).await;
+    let node = world.node();
+    let object = bytes_of(1, 24 << 20);
+    node.put(key(1, 0), std::slice::from_ref(&object)).await.unwrap();
+    assert_eq!(states(&node).await.len(), 2);
+    let made = || world.cables.iter().map(|cable| cable.connections.load(Ordering::Relaxed)).sum::<u64>();
+    let before = made();
+    let bytes = object.len() as u64;
+    for end in [bytes, SHARD_BYTES_MAX, SHARD_BYTES_MAX - 1] {
+        assert!(node.get(key(1, 0), 0..end).await.unwrap() == object, "to {end}");
+    }
+    // Each link may have all pieces at times, and is probed.
+    let probes = 4;
+    assert!(made() - before <= 2 * PIECES_AT_ONCE as u64 + probes, "{} connections", made() - before);
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_who_knows_one_address_learns_the_other_and_uses_both() {

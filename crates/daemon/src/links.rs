@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
+use weft_nodes::node::SHARD_BYTES_MAX;
 
 /// Links of one daemon: more network cards than a machine has, few enough to be probed together.
 pub const LINKS_MAX: usize = 8;
@@ -58,6 +59,9 @@ const SPEED_UNKNOWN: u64 = 1 << 30;
 /// Pieces that a large read is cut into, each of which takes the link that is free for it: some milliseconds of a gigabit.
 const PIECE_BYTES: u64 = 512 << 10;
 
+/// Pieces of a read that are under way together: several for each link, and few of the connections that a daemon grants to one address.
+pub(super) const PIECES_AT_ONCE: usize = 16;
+
 /// A link whose speed is less than the best one's by this factor is shown as slow.
 const SLOW_FACTOR: u64 = 4;
 
@@ -99,10 +103,11 @@ pub(super) fn choose(links: &[Candidate], bytes: u64) -> Option<usize> {
     usable().min_by_key(|(_, link)| arrival_ns(link)).map(|(at, _)| at)
 }
 
-/// A read in pieces that may take links of their own. One that is short, without an end, or of a daemon with one usable link is one piece.
+/// A read in pieces that may take links of their own. One that is short, of all that there is of a shard, or of a daemon with one usable link
+/// is one piece.
 pub(super) fn pieces(range: &Range<u64>, link_count: usize) -> Vec<Range<u64>> {
     let bytes = range.end.saturating_sub(range.start);
-    if link_count < 2 || range.end == u64::MAX || bytes < 2 * PIECE_BYTES {
+    if link_count < 2 || range.end >= SHARD_BYTES_MAX || bytes < 2 * PIECE_BYTES {
         return vec![range.clone()];
     }
     let piece_bytes = bytes.div_ceil(bytes / PIECE_BYTES);

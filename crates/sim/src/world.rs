@@ -119,10 +119,10 @@ impl Plan {
         Self { replica: has_replica.then_some(keeps_up), has_silence, ..self }
     }
 
-    /// Its nodes are daemons. Without a replica: a recovery may have more connections than a daemon grants (docs/testing.md, "Over HTTP").
+    /// Its nodes are daemons.
     fn over_http(self, mut below: impl FnMut(u64) -> u64) -> Self {
         let http = Http { is_signed: below(2) == 0, has_two_links: below(1000) < TWO_LINKS_PER_MILLE };
-        Self { http: Some(http), replica: None, ..self }
+        Self { http: Some(http), ..self }
     }
 }
 

@@ -4,14 +4,13 @@
 //! No record says where a piece is. A caller that wants to know lists the nodes ([`Transfer::find_replicas`]); what a node does not list is not
 //! known to be gone.
 
-use crate::bounded::within;
 use crate::error::WriteError;
 use crate::in_flight::{Call, InFlight};
 use crate::transfer::Transfer;
 use crate::write::WriteRequest;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::sync::Arc;
 use weft_format::records::{Replica, ReplicaHeader, first_replica, is_replica};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, ShardHeader, ShardIdentity, frames_range, verify_frames, verify_object};
@@ -19,9 +18,6 @@ use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey, VolumeId}
 use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
-/// A node that takes longer to list its pieces, or to give one, is left out this time.
-const LIST_DEADLINE: Duration = Duration::from_secs(60);
-const GET_DEADLINE: Duration = Duration::from_secs(60);
 /// Names listed at once.
 const PAGE: usize = 1024;
 /// Pieces of one node, far beyond what is kept: a node that lists more is faulty.
@@ -53,11 +49,11 @@ impl Transfer {
     /// Lists all nodes, and reads the header of each piece that is not among `known`.
     pub fn find_replicas<'a>(&'a self, known: &'a BTreeMap<SegmentId, ReplicaHeader>) -> Call<'a, FoundReplicas> {
         Box::pin(async move {
-            let clock = self.inner.fleet.clock();
-            let nodes = self.inner.fleet.handles(self.inner.class);
+            let inner = &self.inner;
             let mut lists = InFlight::new();
-            for handle in nodes.values() {
-                lists.push(handle.id, Box::pin(within(clock, LIST_DEADLINE, list(&*handle.node))));
+            for node in inner.fleet.handles(inner.class).values().map(|handle| handle.id) {
+                let listed = inner.call_while_busy(node, 0, |node| async move { list(&*node).await });
+                lists.push(node, Box::pin(listed));
             }
             let mut found = FoundReplicas::default();
             let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
@@ -103,7 +99,7 @@ impl Transfer {
     async fn read_header(&self, copies: &[(NodeId, ShardKey)]) -> Option<ReplicaHeader> {
         // The first frame; a longer object has it, too.
         let end = frames_range(0..1, FRAME_PAYLOAD_BYTES as u64).end;
-        let read = self.first_sound(copies, end, |key, start| self.header_of(key, start)).await;
+        let read = self.first_sound(copies, end, end, |key, start| self.header_of(key, start)).await;
         read.inspect_err(|why| tracing::debug!(why, "a piece of the metadata's replica cannot be read")).ok()
     }
 
@@ -129,29 +125,25 @@ impl Transfer {
     /// # Errors
     /// Why each copy cannot be used, in one clause.
     pub async fn read_replica(&self, found: &FoundReplica) -> Result<Replica, String> {
-        self.first_sound(&found.copies, SHARD_BYTES_MAX, |key, object| parse(self.inner.volume, key, object)).await
+        let parse = |key, object: &[u8]| parse(self.inner.volume, key, object);
+        self.first_sound(&found.copies, found.header.bytes, SHARD_BYTES_MAX, parse).await
     }
 
-    /// What is in the first `end` bytes of the first copy of which something can be made; why of none.
+    /// What is in the first `end` bytes, which are about `bytes`, of the first copy of which something can be made; why of none.
     async fn first_sound<T>(
         &self,
         copies: &[(NodeId, ShardKey)],
+        bytes: u64,
         end: u64,
         parse: impl Fn(ShardKey, &[u8]) -> Result<T, String>,
     ) -> Result<T, String> {
-        let fleet = &self.inner.fleet;
         let mut why = Vec::new();
         for (id, key) in copies {
-            let read = match fleet.get(*id) {
-                Some(node) => within(fleet.clock(), GET_DEADLINE, node.get(*key, 0..end)).await,
-                None => {
-                    let detail = "it is no node of the volume now";
-                    Err(NodeError::new(NodeErrorKind::Unavailable, &id.to_string(), detail))
-                }
-            };
+            let get = |node: Arc<dyn Node>| async move { node.get(*key, 0..end).await };
+            let read = self.inner.call_while_busy(*id, bytes, get).await;
             match read.map_err(|error| error.to_string()).and_then(|bytes| parse(*key, &bytes)) {
                 Ok(sound) => return Ok(sound),
-                Err(detail) => why.push(format!("{key} at {}: {detail}", fleet.name(*id))),
+                Err(detail) => why.push(format!("{key} at {}: {detail}", self.inner.fleet.name(*id))),
             }
         }
         Err(why.join("; "))

@@ -1,11 +1,12 @@
 //! Writes through failing, full, lagging and missing nodes.
 
 use crate::house::{House, bytes, every, node_record, segment, silence};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use weft_format::ShardIndex;
-use weft_format::records::NodeState;
+use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, replica_id};
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_nodes::{Node, NodeErrorKind, Space};
 use weft_transfer::{Receipt, WriteError, WriteRequest};
@@ -425,4 +426,36 @@ async fn finding_25_looking_at_shards_and_moving_them_waits_for_busy_nodes() {
     assert!(health.shards.iter().all(|shard| *shard == weft_transfer::ShardHealth::Sound), "{health:?}");
     let moved = house.transfer.relocate(segment(0), &record, ShardIndex(0), None).await.unwrap();
     assert_eq!(moved.bytes_read, moved.bytes_written, "copied, not rebuilt from others");
+}
+
+/// `weft recover` failed, though nodes said to come later.
+#[tokio::test(start_paused = true)]
+async fn finding_25_who_reads_the_metadatas_replica_waits_for_busy_nodes() {
+    let house = House::new(4);
+    let header = ReplicaHeader {
+        lineage: 1,
+        opening: 3,
+        kind: ReplicaKind::Snapshot,
+        set: 5,
+        part: 0,
+        is_last: true,
+        after: 8,
+        upto: 9,
+        at_ms: 10,
+        bytes: 100_000,
+    };
+    let replica = Replica { header, slots: vec![(vec![1], Some(vec![7; 100_000]))] };
+    house.transfer.write_replica(replica_id(3, 11), &replica, 2).await.unwrap();
+    for node in &house.nodes {
+        let mut calls = 0;
+        node.fault.set_script(Box::new(move |_| {
+            calls += 1;
+            if calls % 3 == 0 { Fault::None } else { Fault::Fail(NodeErrorKind::Busy) }
+        }));
+    }
+    let found = house.transfer.find_replicas(&BTreeMap::new()).await;
+    assert_eq!((found.pieces.len(), found.listed.len()), (1, 4), "{:?}", found.silent);
+    let piece = found.pieces.values().next().unwrap();
+    assert_eq!((piece.header, piece.copies.len()), (header, 2));
+    assert_eq!(house.transfer.read_replica(piece).await, Ok(replica));
 }
