@@ -87,6 +87,8 @@ pub(crate) enum Unreachable {
     Elsewhere,
     /// An address of it leads nowhere.
     Nowhere,
+    /// Somebody else answers in its place.
+    Impostor,
 }
 
 impl Place {

@@ -237,7 +237,7 @@ fn volume(scale: Scale) -> Volume {
     Volume {
         nodes: scale.choose(200, 10_000),
         nodes_per_rack: 1,
-        stripes: scale.choose(1_000, 50_000),
+        stripes: scale.choose(500, 50_000),
         spread: Spread::Racks,
         node_failures: FAILURES,
         rack_failures: 0.0,
@@ -245,7 +245,7 @@ fn volume(scale: Scale) -> Volume {
         detection: 0.0,
         repair: Repair::Exponential(REPAIR_YEARS),
         warm_up: 5.0 * REPAIR_YEARS,
-        years: scale.choose(2.0, 4.0),
+        years: scale.choose(1.0, 4.0),
     }
 }
 

@@ -23,16 +23,19 @@ pub enum HttpFault {
     SwapAddresses,
     /// One of a daemon's two addresses leads nowhere.
     SilentLink,
+    /// Somebody else answers at a daemon's addresses for a while, with old answers of it.
+    Impostor,
 }
 
 /// How often each strikes beside the others of a history.
-pub const WEIGHTS: [(HttpFault, u64); 6] = [
+pub const WEIGHTS: [(HttpFault, u64); 7] = [
     (HttpFault::KillDaemon, 12),
     (HttpFault::StopDaemon, 10),
     (HttpFault::AmbushDaemon, 24),
     (HttpFault::CutConnections, 14),
-    (HttpFault::SwapAddresses, 5),
+    (HttpFault::SwapAddresses, 10),
     (HttpFault::SilentLink, 6),
+    (HttpFault::Impostor, 10),
 ];
 
 /// A daemon is dead for so long at most, ...
@@ -79,6 +82,14 @@ impl World {
                 machine.cut(|connection| client.is_none_or(|client| connection.client() == client));
             }
             HttpFault::SwapAddresses => self.swap_addresses(&place),
+            HttpFault::Impostor => {
+                scheduler.tell(|| format!("somebody else answers for {}", place.name()));
+                machine.set_impostor(&place, true);
+                let time = Duration::from_millis(self.below(MISLED_MS_MAX));
+                scheduler.after(time, move || {
+                    place.machine().iter().for_each(|machine| machine.set_impostor(&place, false));
+                });
+            }
             HttpFault::SilentLink => {
                 let link = self.below(2) as usize;
                 scheduler.tell(|| format!("the address {link} of {} leads nowhere", place.name()));

@@ -132,6 +132,8 @@ struct State {
     connections: Vec<Arc<Connection>>,
     /// The number of an address that leads nowhere.
     silent_link: Option<usize>,
+    /// Does somebody else answer at its addresses?
+    has_impostor: bool,
     /// What a daemon answered once.
     old_answer: Option<Bytes>,
 }
@@ -208,6 +210,18 @@ impl Machine {
         place.set_unreachable(Unreachable::Nowhere, link.is_some());
     }
 
+    /// Somebody else answers at its addresses with what its daemon said before, or nobody any more. Without keys that is believed, and
+    /// nothing is promised.
+    pub(crate) fn set_impostor(&self, place: &Place, has_impostor: bool) {
+        if self.key.is_none() {
+            return;
+        }
+        if std::mem::replace(&mut self.state.lock().has_impostor, has_impostor) != has_impostor {
+            place.set_unreachable(Unreachable::Impostor, has_impostor);
+            self.cut(|_| true);
+        }
+    }
+
     fn is_silent(&self, link: usize) -> bool {
         self.state.lock().silent_link == Some(link)
     }
@@ -215,6 +229,7 @@ impl Machine {
     /// Its daemon runs, and all its addresses lead there.
     pub(crate) fn heal(&self, place: &Arc<Place>) {
         self.network.swap_back();
+        self.set_impostor(place, false);
         self.set_silent_link(place, None);
         match self.daemon() {
             None => self.start(place),
@@ -277,12 +292,11 @@ impl Machine {
     /// What somebody in the network makes of a connection. Without keys everybody is believed, and nothing is promised.
     fn role(&self, place: &Place) -> wire::Role {
         let (_, doubled) = place.noise();
-        if self.key.is_none() || !running().chance(doubled) {
-            return wire::Role::Plain;
-        }
-        match self.state.lock().old_answer.clone().filter(|_| running().chance(500)) {
-            Some(answer) => wire::Role::Impostor(answer),
-            None => wire::Role::Taped(Vec::new()),
+        let state = self.state.lock();
+        match &state.old_answer {
+            Some(answer) if state.has_impostor => wire::Role::Impostor(answer.clone()),
+            _ if self.key.is_some() && running().chance(doubled) => wire::Role::Taped(Vec::new()),
+            _ => wire::Role::Plain,
         }
     }
 

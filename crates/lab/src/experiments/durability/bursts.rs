@@ -24,12 +24,12 @@ pub(super) fn measure(spec: &str, scale: Scale, random: &mut ChaCha8Rng) -> Resu
     let fatal = FatalShares::of(&*code, EFFORT, 1)?;
     let mut samples = Vec::new();
     for share in SHARES {
-        let nodes = scale.choose(1_000, 5_000);
+        let nodes = scale.choose(500, 5_000);
         let volume = Volume {
             nodes,
             // One rack is the whole building.
             nodes_per_rack: nodes,
-            stripes: scale.choose(500, 20_000),
+            stripes: scale.choose(200, 20_000),
             spread: Spread::Nodes,
             node_failures: 0.0,
             rack_failures: BURSTS_PER_YEAR,
@@ -37,7 +37,7 @@ pub(super) fn measure(spec: &str, scale: Scale, random: &mut ChaCha8Rng) -> Resu
             detection: 0.0,
             repair: Repair::Takes(REPAIR_DAYS / DAYS_PER_YEAR),
             warm_up: 0.0,
-            years: scale.choose(0.5, 1.0),
+            years: scale.choose(0.25, 1.0),
         };
         let mut losses = Vec::new();
         for _ in 0..RUNS {
