@@ -21,6 +21,8 @@
 //! Start reading at `engine.rs`, then `catalogue.rs` (where care and metadata meet) and `caring.rs`. `examples/second_face.rs` is
 //! a face of its own in thirty lines.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod bench;
 pub mod care;
 mod caring;

@@ -6,7 +6,8 @@ use crate::error::EngineError;
 use crate::keeper::Keeper;
 use probe::{Probe, probe};
 use std::collections::{BTreeMap, HashMap};
-use weft_env::Env;
+use std::sync::Arc;
+use weft_env::{Clock, Env};
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{NodeId, ShardKey};
 use weft_meta::{MetaUrl, Store};
@@ -48,12 +49,13 @@ pub struct NodeFigures {
 /// # Errors
 /// The volume cannot be opened or read.
 pub fn survey(meta: &MetaUrl) -> Result<Survey, EngineError> {
-    let keeper = Keeper::open(meta, &Env::system())?;
+    let env = Env::system();
+    let keeper = Keeper::open(meta, &env)?;
     let (data_bytes_by_code, shards) = stored(&keeper.store)?;
     let rule = keeper.store.placement_rule()?;
     let records: Vec<(NodeId, NodeRecord)> =
         keeper.store.nodes()?.into_iter().filter(|(_, node)| node.state == NodeState::Active).collect();
-    let probes = probes(&keeper, &records, &shards);
+    let probes = probes(&keeper, &records, &shards, &env.clock);
     let figures = |(id, record): &(NodeId, NodeRecord)| {
         let probe = probes.get(id).copied().unwrap_or_default();
         let limit = Some(record.limits.bytes_per_second).filter(|limit| *limit > 0).map(|limit| limit as f64);
@@ -106,10 +108,11 @@ fn probes(
     keeper: &Keeper,
     records: &[(NodeId, NodeRecord)],
     shards: &HashMap<NodeId, ShardKey>,
+    clock: &Arc<dyn Clock>,
 ) -> HashMap<NodeId, Probe> {
     let start = |id: NodeId| {
         let node = keeper.transfer.fleet().get(id)?;
-        Some((id, keeper.runtime.spawn(probe(node, shards.get(&id).copied()))))
+        Some((id, keeper.runtime.spawn(probe(node, shards.get(&id).copied(), Arc::clone(clock)))))
     };
     let started: Vec<_> = records.iter().filter_map(|(id, _)| start(*id)).collect();
     keeper.runtime.block_on(async {

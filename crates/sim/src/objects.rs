@@ -4,7 +4,8 @@
 //!
 //! One member at most is in trouble at a time, and the others have time to restore what it had: as many losses as an answered put survives for
 //! sure. Then a read gives what one of the operations left that no answered one, which began later, has replaced: nothing older, nothing
-//! made up, and no removed object again. At the end everything is whole, and nothing is left over.
+//! made up, and no removed object again. No keeper removes what is needed (`removals.rs`). At the end everything is whole, and nothing is
+//! left over.
 //!
 //! `a seed -> members, clients and faults -> the faults end -> all is legal, whole and clean, or a complaint`.
 
@@ -12,6 +13,7 @@ mod line;
 mod own_place;
 mod plan;
 mod promise;
+mod removals;
 mod strikes;
 
 use crate::ambush::ProcessId;
@@ -126,10 +128,11 @@ struct Seen {
 
 impl Neighbourhood for Seen {
     fn members(&self) -> Vec<MemberAt> {
-        let member = |machine: &Arc<Machine>| {
+        let member = |(at, machine): (usize, &Arc<Machine>)| {
             let line = Line::new(self.process, machine.clone(), self.noise.clone());
-            let own =
-                |host: Arc<weft_objects::Host>| Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone()));
+            let own = |host: Arc<weft_objects::Host>| {
+                Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone(), &self.machines, at))
+            };
             let host = machine.host.lock().clone().filter(|_| self.own == Some(machine.id));
             MemberAt {
                 id: machine.id,
@@ -142,7 +145,7 @@ impl Neighbourhood for Seen {
                 questions: line,
             }
         };
-        self.machines.iter().map(member).collect()
+        self.machines.iter().enumerate().map(member).collect()
     }
 }
 

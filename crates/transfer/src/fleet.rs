@@ -110,6 +110,8 @@ pub struct Fleet {
     env: Env,
     started: Instant,
     space_asked_ms: AtomicU64,
+    /// When the last round of questions began for whose answers writes waited.
+    space_round: tokio::sync::Mutex<Option<Instant>>,
 }
 
 impl Fleet {
@@ -121,6 +123,7 @@ impl Fleet {
             env: env.clone(),
             started: env.clock.now(),
             space_asked_ms: AtomicU64::new(0),
+            space_round: tokio::sync::Mutex::default(),
         };
         fleet.set(members, rule);
         fleet
@@ -208,6 +211,17 @@ impl Fleet {
                 Ok(Err(error)) => self.report_of(handle, Err(error.kind)),
                 Err(_) => self.report_of(handle, Err(NodeErrorKind::TimedOut)),
             }
+        }
+    }
+
+    /// Asks every node for its room, unless that was done since `moment`. Those who want that at the same time share the answers: however many
+    /// they are, nodes are asked twice.
+    pub(crate) async fn refresh_space_since(&self, moment: Instant, deadline: Duration) {
+        let mut last_began = self.space_round.lock().await;
+        if last_began.is_none_or(|began| began <= moment) {
+            let began = self.env.clock.now();
+            self.refresh_space_within(deadline).await;
+            *last_began = Some(began);
         }
     }
 

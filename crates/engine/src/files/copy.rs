@@ -6,6 +6,7 @@ use super::error::refused;
 use super::{Attributes, Entry, FileId, Result, Sink, Tree, Visit, Walk};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use weft_env::Env;
 use weft_format::records::{Kind, Timestamp};
 
 /// Bytes moved at a time: one request of a mount.
@@ -136,7 +137,7 @@ pub fn copy_bytes(source: &mut dyn Read, to: &dyn Tree, to_path: &Path, progress
 }
 
 fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let since = Env::system().clock.unix_time();
     Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
 }
 
@@ -169,7 +170,7 @@ fn copy_file(
 
 /// A name in the same directory for a file that is not whole.
 fn temporary(path: &Path) -> PathBuf {
-    path.with_file_name(format!(".weft-unfinished-{:016x}", rand::random::<u64>()))
+    path.with_file_name(format!(".weft-unfinished-{:016x}", Env::system().rng.next_u64()))
 }
 
 fn fill(

@@ -447,7 +447,7 @@ impl NodeTable {
     fn answers(&self, id: NodeId) -> Result<bool, NodesError> {
         let members = opener(&self.store).members(&self.store)?;
         let Some((_, _, node)) = members.into_iter().find(|(member, ..)| *member == id) else { return Ok(false) };
-        let answer = runtime()?.block_on(async { tokio::time::timeout(PROBE_DEADLINE, node.space()).await });
+        let answer = runtime()?.block_on(async { Env::system().clock.timeout(PROBE_DEADLINE, node.space()).await });
         Ok(answer.is_ok_and(|space| space.is_ok()))
     }
 
@@ -455,7 +455,7 @@ impl NodeTable {
     fn probe(&self, id: NodeId, name: &str, url: &NodeUrl, secret: &Secret) -> Result<(), ProbeError> {
         let identity = NodeIdentity { volume: self.store.volume().volume, node: id };
         let node = kinds().open(&NodeAt { url, name, identity, secret })?;
-        let answer = runtime()?.block_on(async { tokio::time::timeout(PROBE_DEADLINE, node.space()).await });
+        let answer = runtime()?.block_on(async { Env::system().clock.timeout(PROBE_DEADLINE, node.space()).await });
         answer.map_err(|_| ProbeError::Silent(PROBE_DEADLINE))??;
         Ok(())
     }

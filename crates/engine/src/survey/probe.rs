@@ -1,7 +1,8 @@
 //! A few short requests to a node, for its latency, its room and its speed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_env::Clock;
 use weft_format::ShardKey;
 use weft_nodes::{Node, Space};
 
@@ -28,29 +29,29 @@ pub(super) struct Probe {
 }
 
 /// Asks a node who it is and how much room it has, and reads a part of `shard`.
-pub(super) async fn probe(node: Arc<dyn Node>, shard: Option<ShardKey>) -> Probe {
-    let asked = tokio::time::timeout(DEADLINE, ask(&*node)).await;
+pub(super) async fn probe(node: Arc<dyn Node>, shard: Option<ShardKey>, clock: Arc<dyn Clock>) -> Probe {
+    let asked = clock.timeout(DEADLINE, ask(&*node, &*clock)).await;
     let Some((latency, space)) = asked.ok().flatten() else { return Probe::default() };
     let mut bytes_per_second = None;
     if let Some(shard) = shard {
-        let began = Instant::now();
-        let read = tokio::time::timeout(DEADLINE, node.get(shard, 0..READ_BYTES)).await;
+        let began = clock.now();
+        let read = clock.timeout(DEADLINE, node.get(shard, 0..READ_BYTES)).await;
         if let Ok(Ok(bytes)) = read
             && bytes.len() >= READ_BYTES_MIN
         {
-            bytes_per_second = Some(speed(bytes.len(), began.elapsed(), latency));
+            bytes_per_second = Some(speed(bytes.len(), clock.elapsed(began), latency));
         }
     }
     Probe { latency: Some(latency), space: Some(space), bytes_per_second }
 }
 
 /// The median time of a request, and the room; `None`: it does not answer as it should.
-async fn ask(node: &dyn Node) -> Option<(Duration, Space)> {
+async fn ask(node: &dyn Node, clock: &dyn Clock) -> Option<(Duration, Space)> {
     let mut times = Vec::with_capacity(REQUESTS);
     for _ in 0..REQUESTS {
-        let began = Instant::now();
+        let began = clock.now();
         node.identity().await.ok()?;
-        times.push(began.elapsed());
+        times.push(clock.elapsed(began));
     }
     times.sort_unstable();
     Some((times[REQUESTS / 2], node.space().await.ok()?))

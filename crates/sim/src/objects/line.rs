@@ -37,6 +37,9 @@ pub struct Noise {
     pub disk_ms_max: u64,
 }
 
+/// What is on a disk.
+pub type Stored = BTreeMap<ShardKey, Bytes>;
+
 /// What a message does when it arrives.
 type Arrival = Box<dyn FnOnce() + Send>;
 
@@ -46,7 +49,7 @@ pub struct Machine {
     volume: VolumeId,
     disk: Mutex<Arc<MemoryNode>>,
     /// What was on it at an earlier moment.
-    image: Mutex<BTreeMap<ShardKey, Bytes>>,
+    image: Mutex<Stored>,
     pub host: Mutex<Option<Arc<Host>>>,
     process: Mutex<ProcessId>,
     stopped_at: Mutex<Option<Duration>>,
@@ -59,7 +62,7 @@ impl Machine {
         Self {
             id,
             volume,
-            disk: Mutex::new(disk(id, volume, &BTreeMap::new())),
+            disk: Mutex::new(disk(id, volume, &Stored::new())),
             image: Mutex::default(),
             host: Mutex::default(),
             process: Mutex::new(ProcessId(0)),
@@ -117,7 +120,7 @@ impl Machine {
     }
 
     pub fn empty(&self) {
-        *self.disk.lock() = disk(self.id, self.volume, &BTreeMap::new());
+        *self.disk.lock() = disk(self.id, self.volume, &Stored::new());
     }
 
     pub fn take_image(&self) {
@@ -139,7 +142,7 @@ impl Machine {
         *self.disk.lock() = disk(self.id, self.volume, &stored);
     }
 
-    fn stored(&self) -> BTreeMap<ShardKey, Bytes> {
+    pub fn stored(&self) -> Stored {
         let disk = self.disk.lock().clone();
         let keys = at_once(disk.list(None, usize::MAX)).expect("memory can be listed").keys;
         let object = |key| (key, at_once(disk.get(key, 0..u64::MAX)).expect("it was listed"));
@@ -187,7 +190,7 @@ impl Machine {
     }
 }
 
-fn disk(id: NodeId, volume: VolumeId, stored: &BTreeMap<ShardKey, Bytes>) -> Arc<MemoryNode> {
+fn disk(id: NodeId, volume: VolumeId, stored: &Stored) -> Arc<MemoryNode> {
     let identity = NodeIdentity { volume, node: id };
     let disk = MemoryNode::new(format!("m{}", id.0), identity, DISK_BYTES).with_clock(|| 0);
     for (key, object) in stored {

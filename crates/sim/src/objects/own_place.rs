@@ -1,6 +1,8 @@
 //! A member's own place as its keeper uses it: the disk takes its time, while others are answered from what is noted of it.
 
-use super::line::{Noise, steps_of_put};
+use super::VOLUME;
+use super::line::{Machine, Noise, Stored, steps_of_put};
+use super::removals::is_needed;
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::{clock_of, running};
 use async_trait::async_trait;
@@ -18,11 +20,20 @@ pub struct OwnPlace {
     process: ProcessId,
     place: Arc<dyn Node>,
     noise: Arc<Mutex<Noise>>,
+    /// All there are, and which of them this is.
+    machines: Vec<Arc<Machine>>,
+    at: usize,
 }
 
 impl OwnPlace {
-    pub fn new(process: ProcessId, place: Arc<dyn Node>, noise: Arc<Mutex<Noise>>) -> Self {
-        Self { process, place, noise }
+    pub fn new(
+        process: ProcessId,
+        place: Arc<dyn Node>,
+        noise: Arc<Mutex<Noise>>,
+        machines: &[Arc<Machine>],
+        at: usize,
+    ) -> Self {
+        Self { process, place, noise, machines: machines.to_vec(), at }
     }
 
     async fn take_time(&self) {
@@ -65,6 +76,10 @@ impl Node for OwnPlace {
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
         running().reach(self.process, &[Step::Remove], false);
         self.take_time().await;
+        let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
+        if let Some(why) = is_needed(VOLUME, &disks, self.at, key) {
+            running().complain(format!("m{}: {why}", self.at + 1));
+        }
         let done = self.place.remove(key).await;
         running().reach(self.process, &[Step::Remove], true);
         done

@@ -25,9 +25,10 @@ pub(crate) struct Placed {
 const FULL_DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn place_now(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteError> {
+    let began = inner.fleet.clock().now();
     match place(inner, split) {
         Err(error) if error.is_full() => {
-            inner.fleet.refresh_space_within(FULL_DEADLINE).await;
+            inner.fleet.refresh_space_since(began, FULL_DEADLINE).await;
             place(inner, split)
         }
         placed => placed,

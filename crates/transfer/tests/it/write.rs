@@ -3,7 +3,9 @@
 use crate::house::{House, bytes, every, node_record, segment, silence};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use weft_format::ShardIndex;
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, replica_id};
@@ -331,6 +333,42 @@ async fn finding_07_nodes_are_asked_for_room_before_a_write_fails_for_want_of_it
     house.fleet.set_space(house.nodes[2].id, &full);
     let error = write_small(&house, 3, None).await.unwrap_err();
     assert!(matches!(error, WriteError::Placement { .. }) && error.is_full(), "{error}");
+}
+
+/// Each write on a full volume asked all nodes.
+#[tokio::test(start_paused = true)]
+async fn finding_07_writes_that_find_no_room_ask_for_it_together() {
+    let house = House::new(6);
+    let asked = Arc::new(AtomicUsize::new(0));
+    for node in &house.nodes {
+        let asked = Arc::clone(&asked);
+        node.fault.set_script(Box::new(move |call| match call.operation {
+            // The answers take until a deadline, so that all writes wait for them.
+            Operation::Space => {
+                asked.fetch_add(1, Ordering::Relaxed);
+                Fault::Silence
+            }
+            _ => Fault::None,
+        }));
+        house.fleet.set_space(node.id, &Space { total_bytes: 1 << 40, free_bytes: 0, disk: None });
+    }
+    let mut writes = JoinSet::new();
+    for number in 0..30 {
+        let (transfer, data) = (house.transfer.clone(), vec![bytes(5000, number).into()]);
+        let request = WriteRequest {
+            segment: segment(number),
+            code: "rs:4+2".into(),
+            write_margin: None,
+            cell_bytes: None,
+            data,
+        };
+        writes.spawn(async move { transfer.write(request).await });
+    }
+    for written in writes.join_all().await {
+        assert!(written.is_err_and(|error| error.is_full()));
+    }
+    // Two rounds, and one in the background.
+    assert!(asked.load(Ordering::Relaxed) <= 3 * 6, "{} questions", asked.load(Ordering::Relaxed));
 }
 
 #[tokio::test(start_paused = true)]
