@@ -2,7 +2,7 @@
 
 use super::line::Stored;
 use std::collections::BTreeSet;
-use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp};
+use weft_format::records::{ObjectId, ObjectRecord, ObjectSegment, ObjectState, Stamp, data_segment};
 use weft_format::shard::{ShardIdentity, verify_object};
 use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
 
@@ -34,21 +34,20 @@ pub fn is_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -
     });
     let records: Vec<ObjectRecord> = records.collect();
     let can_be_read = |stamp: Stamp| {
-        let contents = records.iter().find(|record| record.stamp == stamp).and_then(ObjectRecord::contents)?;
-        let least = data_shards(&contents.code);
-        let segments = (0..contents.segments.len() as u32).map(|number| ObjectId { number, stamp, ..id }.segment());
-        Some(segments.into_iter().all(|segment| sound(segment, None).len() >= least))
+        let contents = records.iter().find(|record| record.stamp == stamp).and_then(ObjectRecord::contents);
+        // Codes of histories are Reed-Solomon: as many shards as there are native symbols.
+        let is_there = |(number, part): (u32, &ObjectSegment)| {
+            sound(data_segment(id.hash, stamp, number), None).len() >= part.geometry.native_count as usize
+        };
+        contents.is_some_and(|contents| (0..).zip(&contents.segments).all(is_there))
     };
     let is_newer = |record: &ObjectRecord| {
-        let is_there = record.state == ObjectState::Removed || can_be_read(record.stamp) == Some(true);
-        record.stamp > id.stamp && is_there
+        record.stamp > id.stamp && (record.state == ObjectState::Removed || can_be_read(record.stamp))
     };
-    let is_needed = can_be_read(id.stamp) == Some(true) && !records.iter().any(is_newer);
+    let is_needed = can_be_read(id.stamp) && !records.iter().any(is_newer);
     is_needed.then(|| format!("{key} is removed, which no other member has, and nothing newer can be read"))
 }
 
-/// Of a code of the histories, `rs:k+m`: k.
-fn data_shards(code: &str) -> usize {
-    let data = code.split([':', '+']).nth(1).and_then(|data| data.parse().ok());
-    data.expect("histories have Reed-Solomon codes")
-}
+#[cfg(test)]
+#[path = "removals_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+use bytes::Bytes;
+use weft_format::Generation;
+use weft_format::geometry::Geometry;
+use weft_format::records::{Contents, name_hash, record_key};
+use weft_format::shard::{Digest, ShardBuilder, ShardHeader};
+
+const VOLUME: VolumeId = VolumeId(3);
+const NAME: &str = "a";
+const OLD: Stamp = Stamp(7 << 20);
+const NEW: Stamp = Stamp(8 << 20);
+
+fn geometry() -> Geometry {
+    Geometry::new(100, 2, 1, 1, 64).expect("small")
+}
+
+fn shard(stamp: Stamp, index: u16) -> (ShardKey, Bytes) {
+    let segment = data_segment(name_hash(NAME), stamp, 0);
+    let key = ShardKey { segment, generation: Generation::FIRST, index: ShardIndex(index) };
+    let header =
+        ShardHeader { identity: ShardIdentity { volume: VOLUME, key }, code: "rs:2+1".into(), geometry: geometry() };
+    let mut builder = ShardBuilder::new(&header).expect("a header");
+    builder.write(0, &[5; 50]).expect("as long as a cell");
+    (key, builder.finish().0)
+}
+
+fn record(stamp: Stamp, state: ObjectState) -> (ShardKey, Bytes) {
+    let record = ObjectRecord { name: NAME.into(), stamp, width: 3, state };
+    let key = record_key(name_hash(NAME), stamp);
+    (key, record.seal(VOLUME, key).expect("short"))
+}
+
+fn contents() -> ObjectState {
+    let segment = ObjectSegment { geometry: geometry(), digest: [7; 32], shards: vec![Digest([1; 32]); 3] };
+    ObjectState::Stored(Contents {
+        code: "rs:2+1".into(),
+        bytes: 100,
+        digest: [9; 32],
+        segments: vec![segment],
+        alternates: Vec::new(),
+    })
+}
+
+/// Three members, each with its shard of the old version and its record.
+fn whole() -> Vec<Stored> {
+    (0..3).map(|index| Stored::from([shard(OLD, index), record(OLD, contents())])).collect()
+}
+
+fn is_needed_at(disks: &[Stored], at: usize) -> bool {
+    is_needed(VOLUME, disks, at, shard(OLD, at as u16).0).is_some()
+}
+
+#[test]
+fn the_only_one_is_needed() {
+    assert!(is_needed_at(&whole(), 1));
+}
+
+#[test]
+fn a_sound_copy_elsewhere_is_enough() {
+    let mut disks = whole();
+    let (key, object) = shard(OLD, 1);
+    disks[2].insert(key, object.clone());
+    assert!(!is_needed_at(&disks, 1));
+    let mut rotten = object.to_vec();
+    *rotten.last_mut().expect("not empty") ^= 1;
+    disks[2].insert(key, rotten.into());
+    assert!(is_needed_at(&disks, 1));
+}
+
+#[test]
+fn what_is_damaged_or_of_no_version_may_go() {
+    let mut disks = whole();
+    let (key, object) = shard(OLD, 1);
+    let mut rotten = object.to_vec();
+    *rotten.last_mut().expect("not empty") ^= 1;
+    disks[1].insert(key, rotten.into());
+    assert!(!is_needed_at(&disks, 1));
+    let mut half = whole();
+    half.iter_mut().for_each(|disk| drop(disk.remove(&record(OLD, contents()).0)));
+    assert!(!is_needed_at(&half, 1));
+    let mut unreadable = whole();
+    unreadable.truncate(2);
+    unreadable[0].remove(&shard(OLD, 0).0);
+    assert!(!is_needed_at(&unreadable, 1));
+}
+
+#[test]
+fn a_newer_version_is_enough_if_it_can_be_read() {
+    let mut removed = whole();
+    removed[0].extend([record(NEW, ObjectState::Removed)]);
+    assert!(!is_needed_at(&removed, 1));
+    let mut given_up = whole();
+    given_up[0].extend([record(NEW, ObjectState::GivenUp)]);
+    assert!(is_needed_at(&given_up, 1));
+    let mut replaced = whole();
+    replaced[0].extend([record(NEW, contents()), shard(NEW, 0)]);
+    assert!(is_needed_at(&replaced, 1));
+    replaced[2].extend([shard(NEW, 2)]);
+    assert!(!is_needed_at(&replaced, 1));
+}
