@@ -327,8 +327,8 @@ impl Node for LinkedNode {
             Ok(bytes)
         };
         let pieces = pieces.into_iter().take_while(|_| !has_ended.load(Ordering::Relaxed));
-        let read: Vec<Bytes> = stream::iter(pieces.map(read)).buffered(PIECES_AT_ONCE).try_collect().await?;
-        Ok(read.concat().into())
+        let parts: Vec<Bytes> = stream::iter(pieces.map(read)).buffered(PIECES_AT_ONCE).try_collect().await?;
+        Ok(parts.concat().into())
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {

@@ -2,7 +2,7 @@
 
 use super::VOLUME;
 use super::line::{Machine, Noise, Stored, steps_of_put};
-use super::removals::is_needed;
+use super::removals::why_needed;
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::{clock_of, running};
 use async_trait::async_trait;
@@ -77,7 +77,7 @@ impl Node for OwnPlace {
         running().reach(self.process, &[Step::Remove], false);
         self.take_time().await;
         let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
-        if let Some(why) = is_needed(VOLUME, &disks, self.at, key) {
+        if let Some(why) = why_needed(VOLUME, &disks, self.at, key) {
             running().complain(format!("m{}: {why}", self.at + 1));
         }
         let done = self.place.remove(key).await;

@@ -10,7 +10,7 @@ use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
 ///
 /// It may if it is damaged or a record, if its version cannot be read anyway, if no disk has a record of the version, or if a newer one is
 /// there: a removal, or contents that can be read.
-pub fn is_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -> Option<String> {
+pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -> Option<String> {
     let id = ObjectId::of(key.segment);
     let is_sound = |disk: &Stored, key: ShardKey| {
         disk.get(&key).is_some_and(|object| verify_object(&ShardIdentity { volume, key }, object).is_ok())
@@ -34,7 +34,8 @@ pub fn is_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -
     });
     let records: Vec<ObjectRecord> = records.collect();
     let can_be_read = |stamp: Stamp| {
-        let contents = records.iter().find(|record| record.stamp == stamp).and_then(ObjectRecord::contents);
+        // Some may have given it up.
+        let contents = records.iter().filter(|record| record.stamp == stamp).find_map(ObjectRecord::contents);
         // Codes of histories are Reed-Solomon: as many shards as there are native symbols.
         let is_there = |(number, part): (u32, &ObjectSegment)| {
             sound(data_segment(id.hash, stamp, number), None).len() >= part.geometry.native_count as usize

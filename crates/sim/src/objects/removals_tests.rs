@@ -47,7 +47,7 @@ fn whole() -> Vec<Stored> {
 }
 
 fn is_needed_at(disks: &[Stored], at: usize) -> bool {
-    is_needed(VOLUME, disks, at, shard(OLD, at as u16).0).is_some()
+    why_needed(VOLUME, disks, at, shard(OLD, at as u16).0).is_some()
 }
 
 #[test]
@@ -97,4 +97,7 @@ fn a_newer_version_is_enough_if_it_can_be_read() {
     assert!(is_needed_at(&replaced, 1));
     replaced[2].extend([shard(NEW, 2)]);
     assert!(!is_needed_at(&replaced, 1));
+    // One that was stopped for long has given it up.
+    replaced.insert(0, Stored::from([record(NEW, ObjectState::GivenUp)]));
+    assert!(why_needed(VOLUME, &replaced, 2, shard(OLD, 1).0).is_none());
 }
