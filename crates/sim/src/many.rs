@@ -85,6 +85,10 @@ impl Model for Names {
             NameOperation::Look(name) => file(self, name),
         }
     }
+
+    fn only_reads(operation: &NameOperation, answer: &Answer) -> bool {
+        matches!(operation, NameOperation::Look(_)) || answer.is_err()
+    }
 }
 
 /// What programs did.
@@ -555,8 +559,7 @@ mod tests {
     /// A short run; `weft-sim many` has the long ones.
     #[test]
     fn several_mounts_are_one_volume() {
-        // To look for an order takes a minute for seed 9, whose operations overlap most.
-        for seed in (0..20).filter(|seed| *seed != 9) {
+        for seed in 0..20 {
             let complaints = super::run(seed);
             assert!(complaints.is_empty(), "seed {seed}: {complaints:#?}");
         }

@@ -82,6 +82,10 @@ impl Model for Store {
             Asked::Find => Answered::Found(self.contents.clone(), self.kept),
         }
     }
+
+    fn only_reads(asked: &Asked, answered: &Answered) -> bool {
+        !matches!(asked, Asked::Commit { .. }) || *answered == Answered::Conflict
+    }
 }
 
 /// Is there an order of the calls that explains all answers, and what was found then?
