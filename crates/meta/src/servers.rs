@@ -4,7 +4,7 @@ mod etcd;
 mod postgres;
 
 pub use etcd::Etcd;
-pub use postgres::Postgres;
+pub use postgres::{Postgres, program as postgres_program};
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, Permissions};

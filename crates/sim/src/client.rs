@@ -41,6 +41,8 @@ impl Programs {
 pub enum Failure {
     /// It was refused: nothing of it is done, but that a write may have written.
     Refused(String),
+    /// The mount goes on, but nobody knows whether it was done, or how much of what was written before is still there.
+    Unknown(String),
     /// The mount is gone: it may have been done or not.
     Gone(String),
 }
@@ -59,8 +61,8 @@ pub trait Files {
     fn write(&self, open: &Self::Open, offset: u64, data: &[u8]) -> Result<(), Failure>;
     /// Waits until the file is durable.
     fn fsync(&self, open: &Self::Open) -> Result<(), Failure>;
-    /// Closes it.
-    fn close(&self, open: Self::Open);
+    /// Closes it. Where several mounts share the volume, that commits what was written.
+    fn close(&self, open: Self::Open) -> Result<(), Failure>;
     /// Sets a file's length.
     fn truncate(&self, name: &str, size: u64) -> Result<(), Failure>;
     /// Waits until the names are durable.
@@ -91,16 +93,16 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             let written = write(model, files, &open, (name, offset), bytes_of(length, fill));
             let synced =
                 if written.is_ok() && is_synced { fsync(programs, number, files, &open, name) } else { Ok(()) };
-            files.close(open);
-            written.and(synced)
+            let closed = files.close(open);
+            written.and(synced).and(closed)
         }
         Operation::Rewrite { name, offset, length, start, end, fill } => {
             let open = opened(model, files, name)?;
             let done = write(model, files, &open, (name, offset), bytes_of(length, fill))
                 .and_then(|()| fsync(programs, number, files, &open, name))
                 .and_then(|()| write(model, files, &open, (name, start), bytes_of(end - start, fill.wrapping_add(1))));
-            files.close(open);
-            done
+            let closed = files.close(open);
+            done.and(closed)
         }
         Operation::Truncate { name, size } => {
             model.lock().write(name, Change::Size(size as usize));
@@ -109,8 +111,8 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
         Operation::Sync(name) => {
             let open = files.open(name, false)?;
             let synced = fsync(programs, number, files, &open, name);
-            files.close(open);
-            synced
+            let closed = files.close(open);
+            synced.and(closed)
         }
         Operation::SyncDirectory => {
             let moments = settled_moments(programs);
@@ -161,8 +163,8 @@ fn change_names<T>(
     match &done {
         Ok(_) => model.lock().made(),
         Err(Failure::Refused(_)) => model.lock().take_back(),
-        // It may have been done: the crash says.
-        Err(Failure::Gone(_)) => {}
+        // It may have been done: what is found says.
+        Err(Failure::Unknown(_) | Failure::Gone(_)) => {}
     }
     done
 }

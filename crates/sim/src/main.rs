@@ -171,6 +171,9 @@ enum Arguments {
         /// Decides which faults strike and what programs do [default: a random one]
         #[arg(long)]
         seed: Option<u64>,
+        /// On how many machines the volume is mounted; several have its metadata on PostgreSQL
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=5))]
+        mounts: u8,
         /// The program `weft` [default: the one beside this program]
         #[arg(long, value_name = "PROGRAM")]
         weft: Option<PathBuf>,
@@ -281,10 +284,10 @@ fn main() -> Result<()> {
             run_many(seeds, BATCH, &["--objects".into()], jobs, ["steps", "operations", "answered", "faults"])
         }
         Arguments::Shrink { seed, brief, http, care } => shrink_one(seed, brief, http, care),
-        Arguments::Chaos { minutes, seed, weft, verbose } => {
+        Arguments::Chaos { minutes, seed, mounts, weft, verbose } => {
             let weft = weft.map_or_else(|| Ok(std::env::current_exe()?.with_file_name("weft")), anyhow::Ok)?;
             let seed = seed.unwrap_or_else(|| rand::random::<u32>().into());
-            run_chaos(&chaos::Settings { minutes, seed, weft, is_verbose: verbose })
+            run_chaos(&chaos::Settings { minutes, seed, mounts: mounts.into(), weft, is_verbose: verbose })
         }
         Arguments::Replay { seed, gossip: true, .. } => {
             let outcome = weft_sim::gossip::run(seed, true);

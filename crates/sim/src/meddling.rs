@@ -15,8 +15,8 @@ pub fn meddle(files: &impl Files, mut below: impl FnMut(u64) -> u64) {
     let done = match below(6) {
         0 | 1 => files.open(name, true).and_then(|open| {
             let written = files.write(&open, 0, &[7; 5_000]);
-            files.close(open);
-            written
+            let closed = files.close(open);
+            written.and(closed)
         }),
         2 => files.unlink(name),
         3 => files.link(name, other),
@@ -24,7 +24,7 @@ pub fn meddle(files: &impl Files, mut below: impl FnMut(u64) -> u64) {
         _ => files.rename(name, other),
     };
     // Another was first, or a node is away.
-    if let Err(Failure::Refused(_) | Failure::Gone(_)) = done {
+    if let Err(Failure::Refused(_) | Failure::Unknown(_) | Failure::Gone(_)) = done {
         files.pause(below(5));
     }
 }

@@ -107,9 +107,10 @@ impl Files for VolumeFiles<'_> {
         Ok(self.volume.fsync(open.1)?)
     }
 
-    fn close(&self, (ino, handle): Self::Open) {
+    fn close(&self, (ino, handle): Self::Open) -> Result<(), Failure> {
         self.volume.release(handle);
         self.volume.forget(ino, 1);
+        Ok(())
     }
 
     fn truncate(&self, name: &str, size: u64) -> Result<(), Failure> {

@@ -601,7 +601,7 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
             Ok(()) => {
                 programs.operations.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Failure::Refused(why) | Failure::Gone(why)) => {
+            Err(Failure::Refused(why) | Failure::Unknown(why) | Failure::Gone(why)) => {
                 running().tell(|| format!("program {number}: {operation:?}: {why}"));
                 files.pause(running().below(500));
             }
@@ -611,7 +611,7 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
 
 fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<Contents, String> {
     let files = VolumeFiles::of_program(volume, number, clock).map_err(|error| error.to_string())?;
-    files.contents().map_err(|(Failure::Refused(why) | Failure::Gone(why))| why)
+    files.contents().map_err(|(Failure::Refused(why) | Failure::Unknown(why) | Failure::Gone(why))| why)
 }
 
 /// What a crash or worse has left must be what the models allow.

@@ -219,8 +219,9 @@ impl Drop for Postgres {
     }
 }
 
-/// Debian keeps the server's programs beside each other by version, and off the path.
-fn program(name: &str) -> PathBuf {
+/// Where a program of PostgreSQL is: Debian keeps the server's beside each other by version, and off the path.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
     let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
     let newest = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).max();
     let found = newest.map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin/{name}")));

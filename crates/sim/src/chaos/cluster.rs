@@ -1,22 +1,22 @@
-//! Machines: one with the metadata and the mount, one with a worker, and one for each node; each with a network of its own.
+//! Machines: one for each mount, one with a worker, one with the metadata's server if there are several mounts, and one for each node;
+//! each with a network of its own. The metadata of a single mount is a file on a disk of its machine.
 
 use super::disk::Disk;
 use super::network::Network;
 use super::process::{Process, must, output_of};
+use super::server::Server;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// The machine with the mount, ...
-const OF_MOUNT: usize = 0;
-/// ... the one with the worker, and the first of those of nodes.
-const OF_WORKER: usize = 1;
-const OF_NODES: usize = 2;
+/// The machine of the first mount, from which commands are given.
+const OF_COMMANDS: usize = 0;
 
 const DISK_BYTES: u64 = 1 << 30;
 /// Of one command that neither waits for nodes nor for a lease.
@@ -29,15 +29,17 @@ pub struct Plan {
     pub code: &'static str,
     /// Nodes: one more than the code has shards.
     pub nodes: usize,
-    /// Programs on the mount.
+    /// Mounts, each on a machine of its own. Several have their metadata on a server.
+    pub mounts: usize,
+    /// Programs on all mounts.
     pub programs: usize,
-    /// Does the mount care, too?
+    /// Do mounts care, too?
     pub mount_cares: bool,
     /// After which silence the worker gives a node up.
     pub give_up_after: &'static str,
     /// Do daemons tell one another who is there?
     pub has_gossip: bool,
-    /// Does the mount keep what it read on its machine's disk?
+    /// Do mounts keep what they read on a disk?
     pub has_cache: bool,
     /// The most time between two faults.
     pub between_ms: u64,
@@ -47,13 +49,14 @@ pub struct Plan {
 const CODES: [(&str, usize); 3] = [("rs:3+2", 6), ("rs:2+2", 5), ("replica:3", 5)];
 
 impl Plan {
-    /// Chosen at random.
-    pub fn of(mut below: impl FnMut(u64) -> u64) -> Self {
+    /// Chosen at random, for this number of mounts.
+    pub fn of(mounts: usize, mut below: impl FnMut(u64) -> u64) -> Self {
         let (code, nodes) = CODES[below(CODES.len() as u64) as usize];
         Self {
             code,
             nodes,
-            programs: 2 + below(2) as usize,
+            mounts,
+            programs: mounts + 1 + below(2) as usize,
             mount_cares: below(2) == 0,
             give_up_after: ["8s", "15m"][below(2) as usize],
             has_gossip: below(2) == 0,
@@ -66,10 +69,12 @@ impl Plan {
 /// A process that faults strike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The one behind the mount.
-    Mount,
+    /// The one behind a mount.
+    Mount(usize),
     /// The worker.
     Worker,
+    /// The metadata's server.
+    Server,
     /// A node's daemon.
     Daemon(usize),
 }
@@ -86,37 +91,83 @@ pub struct Cluster {
     /// Where everything is.
     folder: PathBuf,
     weft: PathBuf,
-    mount: Option<Process>,
+    mounts: Vec<Option<Process>>,
     worker: Option<Process>,
     nodes: Vec<Node>,
+    /// If there are several mounts.
+    server: Option<Server>,
+    server_process: Option<Process>,
     metadata: Disk,
     /// The last, since processes end before their machines.
     network: Network,
 }
 
+/// Gives commands to a volume, from any thread.
+#[derive(Clone)]
+pub struct Commander {
+    /// The program and what starts it on its machine.
+    start: Vec<OsString>,
+    folder: PathBuf,
+    meta: String,
+}
+
+impl Commander {
+    /// `weft COMMAND META ARGUMENT...`
+    ///
+    /// # Errors
+    /// It does not end in time.
+    pub fn ask(&self, command: &[&str], arguments: &[&str], deadline: Duration) -> Result<Output> {
+        let mut asked = Command::new(&self.start[0]);
+        asked.args(&self.start[1..]).args(command).arg(&self.meta).args(arguments).current_dir(&self.folder);
+        output_of(asked, deadline)
+    }
+}
+
 impl Cluster {
-    /// A volume and its daemons, without a mount and a worker.
+    /// A volume and its daemons, without mounts and a worker.
     ///
     /// # Errors
     /// Something cannot be made.
     pub fn new(folder: &Path, weft: &Path, plan: &Plan) -> Result<Self> {
-        let network = Network::new(OF_NODES + plan.nodes)?;
-        fs::create_dir(folder.join("logs"))?;
-        fs::create_dir(folder.join("mnt"))?;
-        let metadata = Disk::new(folder.join("metadata"), DISK_BYTES)?;
-        let (plan, folder, weft) = (plan.clone(), folder.to_owned(), weft.to_owned());
-        let mut cluster = Self { plan, folder, weft, mount: None, worker: None, nodes: Vec::new(), metadata, network };
-        cluster.must(&["format", "--policy", cluster.plan.code, cluster.meta()])?;
+        let is_shared = plan.mounts > 1;
+        let mut cluster = Self {
+            plan: plan.clone(),
+            folder: folder.to_owned(),
+            weft: weft.to_owned(),
+            mounts: (0..plan.mounts).map(|_| None).collect(),
+            worker: None,
+            nodes: Vec::new(),
+            server: None,
+            server_process: None,
+            network: Network::new(plan.mounts + 2 + plan.nodes, is_shared)?,
+            metadata: Disk::new(folder.join("metadata"), DISK_BYTES)?,
+        };
+        fs::create_dir(cluster.logs())?;
+        (0..plan.mounts).try_for_each(|number| fs::create_dir(cluster.mountpoint(number)))?;
+        if is_shared {
+            // The server has a user of its own.
+            fs::set_permissions(folder, Permissions::from_mode(0o711))?;
+            let (machine, disk) = (cluster.machine(Target::Server), cluster.metadata.folder());
+            let (server, process) = Server::make(&cluster.network, machine, disk, &cluster.logs())?;
+            (cluster.server, cluster.server_process) = (Some(server), Some(process));
+        }
+        let meta = cluster.meta();
+        cluster.must(&["format", "--policy", cluster.plan.code, &meta])?;
         for number in 0..cluster.plan.nodes {
             let disk = Disk::new(cluster.folder.join(format!("node{number}")), DISK_BYTES)?;
             fs::create_dir(disk.folder().join("shards"))?;
             cluster.nodes.push(Node { disk, daemon: None });
             cluster.start_daemon(number)?;
-            let url = format!("weft://{}", cluster.network.address(OF_NODES + number));
+            let url = format!("weft://{}", cluster.address(number));
             let (name, key) = (format!("node{number}"), key(number));
-            cluster.must(&["node", "add", cluster.meta(), &name, &url, "--key", &key, "--weight", "1"])?;
+            cluster.must(&["node", "add", &meta, &name, &url, "--key", &key, "--weight", "1"])?;
         }
         Ok(cluster)
+    }
+
+    /// Where a node's daemon listens.
+    fn address(&self, number: usize) -> String {
+        self.network.address(self.machine(Target::Daemon(number)))
     }
 
     /// What is missing of machines of their own, as a sentence.
@@ -141,23 +192,29 @@ impl Cluster {
         &self.network
     }
 
+    /// Do several machines mount the volume?
+    pub fn is_shared(&self) -> bool {
+        self.plan.mounts > 1
+    }
+
     /// The machine of a process.
-    pub fn machine(target: Target) -> usize {
+    pub fn machine(&self, target: Target) -> usize {
         match target {
-            Target::Mount => OF_MOUNT,
-            Target::Worker => OF_WORKER,
-            Target::Daemon(number) => OF_NODES + number,
+            Target::Mount(number) => number,
+            Target::Worker => self.plan.mounts,
+            Target::Server => self.plan.mounts + 1,
+            Target::Daemon(number) => self.plan.mounts + 2 + number,
         }
     }
 
     /// Where programs work.
-    pub fn mountpoint(&self) -> PathBuf {
-        self.folder.join("mnt")
+    pub fn mountpoint(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("mnt{number}"))
     }
 
-    fn meta(&self) -> &'static str {
+    fn meta(&self) -> String {
         // Commands run in the folder.
-        "metadata/meta.db"
+        self.server.as_ref().map_or_else(|| "metadata/meta.db".to_owned(), |server| server.url(&self.network))
     }
 
     fn logs(&self) -> PathBuf {
@@ -185,17 +242,24 @@ impl Cluster {
         command
     }
 
-    /// A command on the mount's machine that must succeed.
+    /// A command that must succeed.
     fn must(&self, arguments: &[&str]) -> Result<String> {
-        must(self.weft(OF_MOUNT, arguments), COMMAND_DEADLINE)
+        must(self.weft(OF_COMMANDS, arguments), COMMAND_DEADLINE)
     }
 
-    /// `weft COMMAND META` on the mount's machine.
+    /// Gives commands on the first mount's machine.
+    pub fn commander(&self) -> Commander {
+        let command = self.weft(OF_COMMANDS, &[]);
+        let start = std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_owned).collect();
+        Commander { start, folder: self.folder.clone(), meta: self.meta() }
+    }
+
+    /// `weft COMMAND META` on the first mount's machine.
     ///
     /// # Errors
     /// It does not end in time.
     pub fn ask(&self, command: &[&str], deadline: Duration) -> Result<Output> {
-        output_of(self.weft(OF_MOUNT, &[command, &[self.meta()]].concat()), deadline)
+        self.commander().ask(command, &[], deadline)
     }
 
     /// Starts a node's daemon on its disk, if it does not run.
@@ -207,13 +271,12 @@ impl Cluster {
             return Ok(());
         }
         self.nodes[number].disk.mount()?;
-        let listen = self.network.address(OF_NODES + number);
+        let (listen, known) = (self.address(number), self.address(0));
         let (folder, key) = (self.shards(number).to_string_lossy().into_owned(), key(number));
-        let known = self.network.address(OF_NODES);
         let gossip: &[&str] =
             if self.plan.has_gossip { &["--join", &known, "--cluster-key", "cluster.key"] } else { &[] };
         let arguments = ["node", "serve", &folder, "--listen", &listen, "--plain", "--key", &key];
-        let command = self.weft(OF_NODES + number, &[&arguments[..], gossip].concat());
+        let command = self.weft(self.machine(Target::Daemon(number)), &[&arguments[..], gossip].concat());
         let mut daemon = Process::start(command, &format!("node{number}"), &self.logs())?;
         let began = Instant::now();
         // The first one makes the key, which is needed to add the node.
@@ -238,8 +301,20 @@ impl Cluster {
         if self.worker.is_none() {
             let timeouts =
                 ["--give-up-after", self.plan.give_up_after, "--scrub-every", "45s", "--balance-every", "10s"];
-            let command = self.weft(OF_WORKER, &[&["care", self.meta()][..], &timeouts].concat());
+            let command = self.weft(self.machine(Target::Worker), &[&["care", &self.meta()][..], &timeouts].concat());
             self.worker = Some(Process::start(command, "worker", &self.logs())?);
+        }
+        Ok(())
+    }
+
+    /// Starts the metadata's server on its disk, if there is one and it does not run.
+    ///
+    /// # Errors
+    /// The process cannot be started.
+    pub fn start_server(&mut self) -> Result<()> {
+        if let (Some(server), None) = (&self.server, &self.server_process) {
+            self.metadata.mount()?;
+            self.server_process = Some(server.start(&self.network, &self.logs())?);
         }
         Ok(())
     }
@@ -248,28 +323,39 @@ impl Cluster {
     ///
     /// # Errors
     /// The process cannot be started.
-    pub fn start_mount(&mut self) -> Result<()> {
+    pub fn start_mount(&mut self, number: usize) -> Result<()> {
         let care: &[&str] = if self.plan.mount_cares { &[] } else { &["--no-care"] };
-        let cache: &[&str] =
-            if self.plan.has_cache { &["--cache", "metadata/cache", "--cache-size", "100M"] } else { &[] };
-        let command = self.weft(OF_MOUNT, &[&["mount", self.meta(), "mnt"][..], care, cache].concat());
-        self.mount = Some(Process::start(command, "mount", &self.logs())?);
+        let shared: &[&str] = if self.is_shared() { &["--shared"] } else { &[] };
+        // On the machine's disk, which is the metadata's if the metadata is there.
+        let folder = if self.is_shared() { format!("cache{number}") } else { "metadata/cache".to_owned() };
+        let cache: &[&str] = if self.plan.has_cache { &["--cache", &folder, "--cache-size", "100M"] } else { &[] };
+        let (meta, mountpoint, name) = (self.meta(), format!("mnt{number}"), format!("mount{number}"));
+        let arguments = [&["mount", &meta, &mountpoint][..], shared, care, cache].concat();
+        let mut command = self.weft(self.machine(Target::Mount(number)), &arguments);
+        // What a machine notes of its mounts.
+        command.env("XDG_STATE_HOME", self.folder.join(format!("state{number}")));
+        self.mounts[number] = Some(Process::start(command, &name, &self.logs())?);
         Ok(())
     }
 
+    /// The process behind a mount.
+    pub fn mount_process(&self, number: usize) -> Option<u32> {
+        self.mounts[number].as_ref().map(Process::id)
+    }
+
     /// Is something mounted? Asks the kernel only, not the mount.
-    pub fn is_mounted(&self) -> bool {
+    pub fn is_mounted(&self, number: usize) -> bool {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mountpoint = self.mountpoint();
+        let mountpoint = self.mountpoint(number);
         mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|path| Path::new(path) == mountpoint))
     }
 
     /// Ends the mount of a process that is dead, so that its requests end.
-    pub fn abandon_mount(&mut self) {
-        self.mount = None;
-        while self.is_mounted() {
+    pub fn abandon_mount(&mut self, number: usize) {
+        self.mounts[number] = None;
+        while self.is_mounted(number) {
             let mut command = Command::new("umount");
-            command.arg("-l").arg(self.mountpoint());
+            command.arg("-l").arg(self.mountpoint(number));
             if must(command, COMMAND_DEADLINE).is_err() {
                 return;
             }
@@ -280,9 +366,12 @@ impl Cluster {
     ///
     /// # Errors
     /// It does not return 0, or the process does not end so.
-    pub fn unmount(&mut self, deadline: Duration) -> Result<()> {
-        must(self.weft(OF_MOUNT, &["umount", "mnt"]), deadline)?;
-        let Some(mut mount) = self.mount.take() else { return Ok(()) };
+    pub fn unmount(&mut self, number: usize, deadline: Duration) -> Result<()> {
+        let mountpoint = format!("mnt{number}");
+        let mut command = self.weft(self.machine(Target::Mount(number)), &["umount", &mountpoint]);
+        command.env("XDG_STATE_HOME", self.folder.join(format!("state{number}")));
+        must(command, deadline)?;
+        let Some(mut mount) = self.mounts[number].take() else { return Ok(()) };
         match mount.wait(COMMAND_DEADLINE) {
             Some(status) if status.success() => Ok(()),
             Some(status) => bail!("the mount's process ended with {status} after an unmount that returned 0"),
@@ -306,8 +395,9 @@ impl Cluster {
 
     fn slot(&mut self, target: Target) -> &mut Option<Process> {
         match target {
-            Target::Mount => &mut self.mount,
+            Target::Mount(number) => &mut self.mounts[number],
             Target::Worker => &mut self.worker,
+            Target::Server => &mut self.server_process,
             Target::Daemon(number) => &mut self.nodes[number].daemon,
         }
     }
@@ -324,14 +414,16 @@ impl Cluster {
         if let Some(mut process) = self.slot(target).take() {
             process.kill();
         }
-        if target == Target::Mount {
-            self.abandon_mount();
+        if let Target::Mount(number) = target {
+            self.abandon_mount(number);
         }
     }
 
     /// All that processes may be.
     pub fn targets(&self) -> Vec<Target> {
-        [Target::Mount, Target::Worker].into_iter().chain((0..self.nodes.len()).map(Target::Daemon)).collect()
+        let mounts = (0..self.mounts.len()).map(Target::Mount);
+        let server = self.server.as_ref().map(|_| Target::Server);
+        mounts.chain([Target::Worker]).chain(server).chain((0..self.nodes.len()).map(Target::Daemon)).collect()
     }
 
     /// The processes that have ended, though nobody has ended them, with what became of them.

@@ -1,15 +1,17 @@
 //! A disk: a small ext4 file system in an image, which can be full, unmounted or without power; or else a plain folder.
 
-use super::process::must;
+use super::process::{GLANCE, must};
 use anyhow::{Context, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const DEADLINE: Duration = Duration::from_secs(60);
+/// How long its last users may take to end.
+const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
 /// `EXT4_IOC_SHUTDOWN`, which is `XFS_IOC_GOINGDOWN`, ...
 const GOING_DOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
 /// ... and what it is to keep of its log: nothing that is not on the disk.
@@ -63,13 +65,17 @@ impl Disk {
         Ok(())
     }
 
-    /// Unmounts it. Nobody may use it.
+    /// Unmounts it. Nobody may use it; a moment is left to processes that end with one that was killed, as a database's do.
     ///
     /// # Errors
     /// Those of umount(8).
     pub fn unmount(&mut self) -> Result<()> {
-        if self.is_mounted {
-            self.run_umount(&[])?;
+        let began = Instant::now();
+        while self.is_mounted {
+            match self.run_umount(&[]) {
+                Err(_) if began.elapsed() < LEAVE_DEADLINE => std::thread::sleep(GLANCE),
+                done => return done,
+            }
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! How chaos ends: faults end, everything recovers, is read and compared, and the volume is unmounted, checked and mounted again.
 
 use super::cluster::Target;
+use super::phases::MountPhase;
 use super::programs::read_and_compare;
-use super::{Chaos, HEAL_DEADLINE, Phase};
+use super::{Chaos, HEAL_DEADLINE};
 use anyhow::Result;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,34 +25,33 @@ impl Chaos {
         Ok(is_whole)
     }
 
-    /// Programs end, and the volume is unmounted. Did that return 0?
-    pub fn unmount_well(&mut self, is_calm: bool) -> Result<bool> {
+    /// The programs of a mount end, and it is unmounted. Did that return 0?
+    ///
+    /// # Errors
+    /// Chaos itself cannot go on.
+    pub fn unmount_well(&mut self, number: usize, is_calm: bool) -> Result<bool> {
         // It would wait for that. A start that is due comes while there is a mount, and does nothing.
         self.cure_all()?;
-        if !self.stop_programs()? {
+        if !self.stop_programs(|_, program| program.mount == number)? {
             return Ok(false);
         }
-        let unmounted = self.cluster.unmount(HEAL_DEADLINE);
+        Ok(self.unmount(number, is_calm))
+    }
+
+    /// Unmounts what no program uses any more. Did that return 0?
+    fn unmount(&mut self, number: usize, is_calm: bool) -> bool {
+        let unmounted = self.cluster.unmount(number, HEAL_DEADLINE);
         let is_ended = unmounted.is_ok();
         match unmounted {
-            Ok(()) => self.log.tell("unmounted"),
+            Ok(()) => self.log.tell(&format!("mount{number} is unmounted")),
             Err(error) if is_calm => self.complain(format!("unmounting: {error:#}")),
             Err(error) => self.log.tell(&format!("unmounting: {error:#}")),
         }
-        self.cluster.kill(Target::Mount);
-        Ok(is_ended)
-    }
-
-    /// Has programs end on a mount that goes on. Did they?
-    fn stop_programs(&mut self) -> Result<bool> {
-        self.programs.is_stopping.store(true, Ordering::Relaxed);
-        let have_ended = self.wait_until("programs end", |chaos| {
-            Ok(matches!(&chaos.phase, Phase::Working(threads) if threads.iter().all(JoinHandle::is_finished)))
-        })?;
-        if have_ended {
-            self.programs_end();
-        }
-        Ok(have_ended)
+        self.note_end_of_mount(number);
+        self.cluster.kill(Target::Mount(number));
+        self.programs_end(number);
+        self.mounts[number].phase = MountPhase::Down;
+        is_ended
     }
 
     /// Faults end: everything recovers, is read and compared, and is there after the volume was unmounted and mounted again.
@@ -66,8 +65,7 @@ impl Chaos {
         }
         for is_first in [true, false] {
             if !is_first {
-                self.start_mount()?;
-                self.wait_for_programs()?;
+                self.start_mounts()?;
             }
             if !self.is_well() || !self.unmount_after_reading()? {
                 return Ok(());
@@ -83,20 +81,32 @@ impl Chaos {
             }
         }
         // Nothing that is needed was removed.
-        self.start_mount()?;
-        self.wait_for_programs()?;
+        self.start_mounts()?;
         self.unmount_after_reading().map(drop)
     }
 
-    /// Everything is as the models have it, and the unmount succeeds.
+    fn start_mounts(&mut self) -> Result<()> {
+        (0..self.mounts.len()).try_for_each(|number| self.start_mount(number))?;
+        self.wait_for_programs()
+    }
+
+    /// Everything is as the models have it, on each mount, and the unmounts succeed.
     fn unmount_after_reading(&mut self) -> Result<bool> {
-        if !self.stop_programs()? {
+        if !self.stop_programs(|_, _| true)? {
             return Ok(false);
         }
-        let readers = self.start_threads(read_and_compare);
-        self.phase = Phase::Working(readers);
-        if !self.unmount_well(true)? {
-            return Ok(false);
+        for mount in 0..self.mounts.len() {
+            let readers: Vec<_> =
+                (0..self.assignments.len()).map(|number| self.start_thread(number, mount, read_and_compare)).collect();
+            let have_read = |_: &mut Self| Ok(readers.iter().all(JoinHandle::is_finished));
+            if !self.wait_until("programs read everything", have_read)? {
+                return Ok(false);
+            }
+        }
+        for mount in 0..self.mounts.len() {
+            if !self.unmount(mount, true) {
+                return Ok(false);
+            }
         }
         self.programs.models.iter().for_each(|model| model.lock().synced_all());
         Ok(true)

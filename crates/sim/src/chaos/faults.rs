@@ -1,8 +1,9 @@
 //! What strikes a cluster, and what ends it.
 
-use super::cluster::{Cluster, Target};
+use super::Chaos;
+use super::cluster::Target;
 use super::network::Cut;
-use super::{Chaos, Phase};
+use super::phases::{Entry, MountPhase, ProgramPhase};
 use crate::weights::chosen;
 use anyhow::Result;
 use rustix::process::Signal;
@@ -13,10 +14,12 @@ use std::time::{Duration, Instant};
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// The process with the mount is killed.
+    /// The process with a mount is killed. Of several mounts, its programs may go on with another one.
     KillMount,
     /// It is killed again while it starts.
     KillStartingMount,
+    /// The metadata's server is killed.
+    KillServer,
     /// A node's daemon is killed.
     KillDaemon,
     /// The worker is killed.
@@ -35,12 +38,16 @@ pub enum Fault {
     UnmountDisk,
     /// A node's machine loses its power.
     CutPowerOfNode,
-    /// The machine with the mount and the metadata loses its power.
-    CutPowerOfMount,
+    /// The machine with the metadata loses its power.
+    CutPowerOfMetadata,
     /// All machines lose their power at once.
     CutPowerOfAll,
     /// The volume is unmounted properly, and mounted again.
     Remount,
+    /// A mount's place is taken away, as `weft session evict` does.
+    Evict,
+    /// A program goes on with another mount.
+    Move,
     /// A node loses or damages what it has, or is as it was some time ago.
     Lose,
     /// Nothing, for a while.
@@ -48,9 +55,10 @@ pub enum Fault {
 }
 
 /// How often each strikes beside the others.
-const WEIGHTS: [(Fault, u64); 16] = [
+const WEIGHTS: [(Fault, u64); 19] = [
     (Fault::KillMount, 12),
     (Fault::KillStartingMount, 5),
+    (Fault::KillServer, 8),
     (Fault::KillDaemon, 12),
     (Fault::KillWorker, 6),
     (Fault::KillSeveral, 6),
@@ -60,9 +68,11 @@ const WEIGHTS: [(Fault, u64); 16] = [
     (Fault::FillMetadata, 3),
     (Fault::UnmountDisk, 4),
     (Fault::CutPowerOfNode, 8),
-    (Fault::CutPowerOfMount, 5),
+    (Fault::CutPowerOfMetadata, 5),
     (Fault::CutPowerOfAll, 5),
     (Fault::Remount, 4),
+    (Fault::Evict, 4),
+    (Fault::Move, 10),
     (Fault::Lose, 10),
     (Fault::Calm, 4),
 ];
@@ -83,7 +93,7 @@ pub enum Cure {
     /// A process goes on.
     Continue(Target),
     /// A machine's cable is plugged in.
-    Plug(usize),
+    Plug(Target),
     /// A node's disk has room.
     FreeNode(usize),
     /// The metadata's disk has room.
@@ -114,9 +124,14 @@ impl Chaos {
     /// Chaos itself cannot go on.
     pub fn make(&mut self, fault: Fault) -> Result<()> {
         let node = self.below(self.cluster.plan.nodes as u64) as usize;
+        let mount = self.below(self.mounts.len() as u64) as usize;
         match fault {
-            Fault::KillMount => self.kill(&[Target::Mount]),
-            Fault::KillStartingMount => self.kill_starting_mount()?,
+            Fault::KillMount => self.kill(&[Target::Mount(mount)]),
+            Fault::KillStartingMount => self.kill_starting_mount(mount)?,
+            Fault::KillServer | Fault::Evict | Fault::Move if !self.cluster.is_shared() => return Ok(()),
+            Fault::KillServer => self.kill(&[Target::Server]),
+            Fault::Evict => self.evict(mount),
+            Fault::Move => self.move_program()?,
             Fault::KillDaemon => self.kill(&[Target::Daemon(node)]),
             Fault::KillWorker => self.kill(&[Target::Worker]),
             Fault::KillSeveral => {
@@ -127,7 +142,9 @@ impl Chaos {
                 self.kill(&targets);
             }
             Fault::Stop => {
-                let targets = self.cluster.targets();
+                // The server is several processes.
+                let targets: Vec<Target> =
+                    self.cluster.targets().into_iter().filter(|target| *target != Target::Server).collect();
                 let target = targets[self.below(targets.len() as u64) as usize];
                 let for_ms = self.duration_ms();
                 self.log.tell(&format!("fault: {target:?} stops for {for_ms} ms"));
@@ -143,9 +160,8 @@ impl Chaos {
                 let cut = [Cut::Both, Cut::Sent, Cut::Received][self.below(3) as usize];
                 let for_ms = self.duration_ms();
                 self.log.tell(&format!("fault: {target:?} is cut off for {for_ms} ms: {cut:?}"));
-                let machine = Cluster::machine(target);
-                self.cluster.network().cut(machine, cut)?;
-                self.trouble(for_ms, Cure::Plug(machine));
+                self.cluster.network().cut(self.cluster.machine(target), cut)?;
+                self.trouble(for_ms, Cure::Plug(target));
             }
             Fault::FillNode => {
                 let for_ms = self.duration_ms();
@@ -165,9 +181,10 @@ impl Chaos {
                 self.cluster.disk(node).unmount()?;
             }
             Fault::CutPowerOfNode => self.cut_power(&[Target::Daemon(node)])?,
-            Fault::CutPowerOfMount => self.cut_power(&[Target::Mount, Target::Worker])?,
+            Fault::CutPowerOfMetadata if self.cluster.is_shared() => self.cut_power(&[Target::Server])?,
+            Fault::CutPowerOfMetadata => self.cut_power(&[Target::Mount(mount), Target::Worker])?,
             Fault::CutPowerOfAll => self.cut_power(&self.cluster.targets())?,
-            Fault::Remount => self.remount()?,
+            Fault::Remount => self.remount(mount)?,
             Fault::Lose => {
                 if !self.lose_something()? {
                     return Ok(());
@@ -190,39 +207,102 @@ impl Chaos {
     }
 
     fn trouble(&mut self, for_ms: u64, cure: Cure) {
+        if let Cure::Start(target) | Cure::Continue(target) | Cure::Plug(target) = cure {
+            self.note_trouble(target);
+        }
+        if cure == Cure::FreeMetadata {
+            self.note_trouble(Target::Server);
+        }
         self.troubles.push(Trouble { until: Instant::now() + Duration::from_millis(for_ms), cure });
+    }
+
+    /// Something begins or ends that a mount may lose its place by.
+    fn note_trouble(&mut self, target: Target) {
+        let now = Instant::now();
+        match target {
+            Target::Mount(number) => self.mounts[number].troubled = now,
+            Target::Server => self.server_troubled = now,
+            Target::Worker | Target::Daemon(_) => {}
+        }
+    }
+
+    /// All of these are about to end.
+    fn note_ends(&self, targets: &[Target]) {
+        for target in targets {
+            if let Target::Mount(number) = target {
+                self.note_end_of_mount(*number);
+            }
+        }
     }
 
     /// Kills processes; each is started again some time later.
     fn kill(&mut self, targets: &[Target]) {
         self.log.tell(&format!("fault: killed at once: {targets:?}"));
-        if targets.contains(&Target::Mount) {
-            self.note_end_of_mount();
-        }
+        self.note_ends(targets);
         // All get the signal before anybody's end is waited for.
         targets.iter().for_each(|target| self.cluster.signal(*target, Signal::KILL));
         targets.iter().for_each(|target| self.end_of(*target));
     }
 
     /// A process was killed: it is started again some time later.
-    fn end_of(&mut self, target: Target) {
+    pub fn end_of(&mut self, target: Target) {
         self.cluster.kill(target);
-        if target == Target::Mount {
-            self.programs_end();
-            self.phase = Phase::Down;
+        if let Target::Mount(number) = target {
+            self.programs_end(number);
+            self.mounts[number].phase = MountPhase::Down;
+            self.programs_may_move(number);
         }
         let for_ms = self.duration_ms() / 2;
         self.trouble(for_ms, Cure::Start(target));
     }
 
+    /// The programs of a mount that has ended wait for it, or go on with others.
+    fn programs_may_move(&mut self, mount: usize) {
+        if !self.cluster.is_shared() || self.below(2) == 0 {
+            return;
+        }
+        for number in 0..self.assignments.len() {
+            if self.assignments[number].mount == mount {
+                let other = self.below(self.mounts.len() as u64) as usize;
+                self.log.tell(&format!("program {number} goes on with mount{other}"));
+                self.assignments[number].mount = other;
+            }
+        }
+    }
+
+    /// A program ends on one mount and begins on another, while both go on.
+    fn move_program(&mut self) -> Result<()> {
+        self.cure_all()?;
+        let moved = self.below(self.assignments.len() as u64) as usize;
+        if !self.stop_programs(|number, _| number == moved)? {
+            return Ok(());
+        }
+        let from = self.assignments[moved].mount;
+        let to = (from + 1 + self.below(self.mounts.len() as u64 - 1) as usize) % self.mounts.len();
+        self.log.tell(&format!("program {moved} moves from mount{from} to mount{to}"));
+        self.assignments[moved].mount = to;
+        self.assignments[moved].phase = ProgramPhase::Waiting(Entry::Visit);
+        Ok(())
+    }
+
+    /// As a person does who takes a mount for dead.
+    fn evict(&mut self, mount: usize) {
+        let evicted = self.sessions.as_ref().map(|sessions| sessions.evict(mount));
+        self.log.tell(&format!("fault: mount{mount} is evicted: {evicted:?}"));
+        self.note_trouble(Target::Mount(mount));
+    }
+
     /// The machines of these processes lose their power: what is not on their disks is gone.
     fn cut_power(&mut self, targets: &[Target]) -> Result<()> {
         self.log.tell(&format!("fault: without power: {targets:?}"));
-        let has_metadata = targets.contains(&Target::Mount);
-        if has_metadata {
-            self.note_end_of_mount();
-        }
-        // Nobody may see that disks have gone: without power there is nobody.
+        // The disk of the metadata is the server's, or else the mount's.
+        let has_metadata = targets.iter().any(|target| match target {
+            Target::Server => true,
+            Target::Mount(_) => !self.cluster.is_shared(),
+            Target::Worker | Target::Daemon(_) => false,
+        });
+        self.note_ends(targets);
+        // Nobody may see that disks have gone: without power there is nobody. A server's other processes may, and acknowledge nothing.
         targets.iter().for_each(|target| self.cluster.signal(*target, Signal::STOP));
         if has_metadata {
             self.cluster.metadata().cut_power()?;
@@ -248,14 +328,15 @@ impl Chaos {
         Ok(())
     }
 
-    fn kill_starting_mount(&mut self) -> Result<()> {
-        self.kill(&[Target::Mount]);
+    fn kill_starting_mount(&mut self, number: usize) -> Result<()> {
+        self.kill(&[Target::Mount(number)]);
         for _ in 0..=self.below(3) {
             let for_ms = self.below(1_500);
-            self.log.tell(&format!("fault: a mount is killed {for_ms} ms after its start"));
-            self.cluster.start_mount()?;
+            self.log.tell(&format!("fault: mount{number} is killed {for_ms} ms after its start"));
+            self.spawn_mount(number)?;
             std::thread::sleep(Duration::from_millis(for_ms));
-            self.cluster.kill(Target::Mount);
+            self.note_end_of_mount(number);
+            self.cluster.kill(Target::Mount(number));
         }
         Ok(())
     }
@@ -270,13 +351,28 @@ impl Chaos {
             let Trouble { cure, .. } = self.troubles.remove(at);
             self.log.tell(&format!("cure: {cure:?}"));
             match cure {
-                Cure::Start(Target::Mount) => self.start_mount()?,
-                Cure::Start(Target::Worker) => self.cluster.start_worker()?,
-                Cure::Start(Target::Daemon(number)) => self.cluster.start_daemon(number)?,
-                Cure::Continue(target) => self.cluster.signal(target, Signal::CONT),
-                Cure::Plug(machine) => self.cluster.network().plug(machine)?,
+                Cure::Start(target) => {
+                    self.note_trouble(target);
+                    match target {
+                        Target::Mount(number) => self.start_mount(number)?,
+                        Target::Worker => self.cluster.start_worker()?,
+                        Target::Server => self.cluster.start_server()?,
+                        Target::Daemon(number) => self.cluster.start_daemon(number)?,
+                    }
+                }
+                Cure::Continue(target) => {
+                    self.note_trouble(target);
+                    self.cluster.signal(target, Signal::CONT);
+                }
+                Cure::Plug(target) => {
+                    self.note_trouble(target);
+                    self.cluster.network().plug(self.cluster.machine(target))?;
+                }
                 Cure::FreeNode(number) => self.cluster.disk(number).free(),
-                Cure::FreeMetadata => self.cluster.metadata().free(),
+                Cure::FreeMetadata => {
+                    self.note_trouble(Target::Server);
+                    self.cluster.metadata().free();
+                }
             }
         }
         Ok(())
@@ -293,17 +389,18 @@ impl Chaos {
     }
 
     /// Unmounts as people do. What was there then is durable.
-    fn remount(&mut self) -> Result<()> {
-        if !matches!(self.phase, Phase::Working(_)) {
+    fn remount(&mut self, mount: usize) -> Result<()> {
+        if !matches!(self.mounts[mount].phase, MountPhase::Up) {
             return Ok(());
         }
         let is_calm = self.troubles.is_empty();
-        self.log.tell("fault: unmounted, and mounted again");
-        if self.unmount_well(is_calm)? {
-            self.programs.models.iter().for_each(|model| model.lock().synced_all());
+        self.log.tell(&format!("fault: mount{mount} is unmounted, and mounted again"));
+        if self.unmount_well(mount, is_calm)? {
+            let models = self.programs.models.iter().zip(&self.assignments);
+            models.filter(|(_, program)| program.mount == mount).for_each(|(model, _)| model.lock().synced_all());
         }
         let for_ms = self.below(1_000);
-        self.trouble(for_ms, Cure::Start(Target::Mount));
+        self.trouble(for_ms, Cure::Start(Target::Mount(mount)));
         Ok(())
     }
 

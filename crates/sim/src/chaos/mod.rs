@@ -3,7 +3,8 @@
 //! One seed decides all that is chosen: the cluster, the faults, and what programs do. What comes of it depends on the machine, too: no two
 //! runs are the same.
 //!
-//! Start reading at [`run`], then `faults.rs` (what strikes), `cluster.rs` (whom) and `mounted_files.rs` (what programs use).
+//! Start reading at [`run`], then `phases.rs` (what mounts and programs do), `faults.rs` (what strikes), `cluster.rs` (whom) and
+//! `mounted_files.rs` (what programs use).
 
 mod cluster;
 mod disk;
@@ -12,33 +13,32 @@ mod faults;
 mod log;
 mod mounted_files;
 mod network;
+mod phases;
 mod process;
 mod programs;
+mod server;
+mod sessions;
 
 use crate::client::Programs;
 use anyhow::{Context, Result, bail};
-use cluster::{Cluster, Plan, Target};
+use cluster::{Cluster, Plan};
 use faults::{Fault, Trouble};
 use log::Log;
-use mounted_files::{Counts, MountedFiles};
+use mounted_files::{Counts, Mountpoint};
+use phases::{Assignment, Mount, MountPhase};
 use process::GLANCE;
-use programs::{Program, begin, recover, work};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use sessions::Sessions;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long anything may take when nothing is wrong.
 const HEAL_DEADLINE: Duration = Duration::from_secs(240);
-/// How long a mount may be refused: longer than any trouble lasts.
-const MOUNT_DEADLINE: Duration = Duration::from_secs(90);
-/// How long programs may take to see that their mount was killed.
-const NOTICE_DEADLINE: Duration = Duration::from_secs(60);
 /// A mount that was refused is tried again, and the redundancy is looked at again, after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -49,6 +49,8 @@ pub struct Settings {
     pub minutes: f64,
     /// Decides everything.
     pub seed: u64,
+    /// On how many machines the volume is mounted. Several have its metadata on PostgreSQL.
+    pub mounts: usize,
     /// The program `weft`.
     pub weft: PathBuf,
     /// Is the log printed, too?
@@ -72,35 +74,25 @@ pub struct Outcome {
     pub read_bytes: u64,
     /// Faults by kind.
     pub faults: BTreeMap<String, u64>,
+    /// Mounts that others took for dead, while they were stopped or cut off.
+    pub places_lost: u64,
     /// Where everything is kept, if something failed.
     pub folder: Option<PathBuf>,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operations, fsyncs, refused, written_bytes, read_bytes, .. } = self;
+        let Self { operations, fsyncs, refused, written_bytes, read_bytes, places_lost, .. } = self;
         let faults: Vec<String> = self.faults.iter().map(|(fault, count)| format!("{fault} {count}")).collect();
         let (count, written, read) =
             (self.faults.values().sum::<u64>(), written_bytes / 1_000_000, read_bytes / 1_000_000);
         write!(
             f,
-            "{operations} operations, {fsyncs} acknowledged fsyncs, {refused} refused, {written} MB written, {read} MB read; {count} faults: {}; {} complaints",
+            "{operations} operations, {fsyncs} acknowledged fsyncs, {refused} refused, {written} MB written, {read} MB read; {count} faults: {}; {places_lost} places lost; {} complaints",
             faults.join(", "),
             self.complaints.len()
         )
     }
-}
-
-/// What the mount and the programs do.
-enum Phase {
-    /// There is no mount.
-    Down,
-    /// It starts.
-    Starting(Instant),
-    /// What a crash has left is compared with the models, all of them before anybody goes on.
-    Recovering(Vec<JoinHandle<()>>),
-    /// Programs run.
-    Working(Vec<JoinHandle<()>>),
 }
 
 struct Chaos {
@@ -108,7 +100,14 @@ struct Chaos {
     programs: Arc<Programs>,
     counts: Arc<Counts>,
     log: Arc<Log>,
-    phase: Phase,
+    mounts: Vec<Mount>,
+    /// By program.
+    assignments: Vec<Assignment>,
+    /// If there are several mounts.
+    sessions: Option<Sessions>,
+    places_lost: u64,
+    /// When something last was wrong with the metadata's server.
+    server_troubled: Instant,
     troubles: Vec<Trouble>,
     struck: BTreeMap<Fault, u64>,
     /// The node that has lost something since a scrub has found everything whole.
@@ -117,8 +116,8 @@ struct Chaos {
     copied: Option<usize>,
     choices: ChaCha8Rng,
     seed: u64,
-    /// The programs have their directories.
-    is_begun: bool,
+    /// Threads of programs that were started.
+    lives: u64,
     /// Somebody has pressed Ctrl-C.
     is_interrupted: Arc<AtomicBool>,
 }
@@ -141,24 +140,33 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
     let folder = tempfile::Builder::new().prefix("weft-chaos-").tempdir_in(parent)?;
     let log = Arc::new(Log::new(folder.path(), settings.is_verbose)?);
     let mut choices = ChaCha8Rng::seed_from_u64(settings.seed);
-    let plan = Plan::of(|end| choices.next_u64() % end);
+    let plan = Plan::of(settings.mounts, |end| choices.next_u64() % end);
     log.tell(&format!("seed {}: {plan:?}", settings.seed));
     let is_interrupted = watch_for_interrupt()?;
     let cluster = Cluster::new(folder.path(), &weft, &plan)?;
     cluster.shortcomings().into_iter().for_each(|sentence| println!("{sentence}"));
+    let mount = |number| Mount {
+        phase: MountPhase::Down,
+        point: Mountpoint { folder: cluster.mountpoint(number), ended: Arc::default(), is_shared: cluster.is_shared() },
+        troubled: Instant::now(),
+    };
     let mut chaos = Chaos {
-        cluster,
+        mounts: (0..plan.mounts).map(mount).collect(),
+        assignments: (0..plan.programs).map(|number| Assignment::new(number % plan.mounts)).collect(),
+        sessions: cluster.is_shared().then(|| Sessions::new(cluster.commander())),
+        places_lost: 0,
+        server_troubled: Instant::now(),
         programs: Programs::new(plan.programs),
         counts: Arc::default(),
         log,
-        phase: Phase::Down,
+        cluster,
         troubles: Vec::new(),
         struck: BTreeMap::new(),
         victim: None,
         copied: None,
         choices,
         seed: settings.seed,
-        is_begun: false,
+        lives: 0,
         is_interrupted,
     };
     if let Err(error) = chaos.live(settings.minutes) {
@@ -167,7 +175,7 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
     let mut outcome = chaos.outcome();
     let is_interrupted = chaos.is_interrupted.load(Ordering::Relaxed);
     // Processes end and file systems are unmounted before the folder goes; programs that still run see why.
-    chaos.note_end_of_mount();
+    (0..plan.mounts).for_each(|number| chaos.note_end_of_mount(number));
     drop(chaos);
     if is_interrupted {
         bail!("interrupted: {outcome}");
@@ -199,7 +207,7 @@ fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
 
 impl Chaos {
     fn live(&mut self, minutes: f64) -> Result<()> {
-        self.start_mount()?;
+        (0..self.mounts.len()).try_for_each(|number| self.start_mount(number))?;
         self.cluster.start_worker()?;
         self.wait_for_programs()?;
         let until = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
@@ -243,6 +251,7 @@ impl Chaos {
             refused: self.counts.refused.load(Ordering::Relaxed),
             written_bytes: self.counts.written_bytes.load(Ordering::Relaxed),
             read_bytes: self.counts.read_bytes.load(Ordering::Relaxed),
+            places_lost: self.places_lost,
             faults: self.struck.iter().map(|(fault, count)| (format!("{fault:?}"), *count)).collect(),
             folder: None,
         }
@@ -273,97 +282,6 @@ impl Chaos {
             std::thread::sleep(GLANCE);
         }
         Ok(false)
-    }
-
-    /// What is due happens.
-    fn go_on(&mut self) -> Result<()> {
-        self.cure_due()?;
-        for (target, what) in self.cluster.deserters() {
-            // A mount may be refused while nodes are away or the metadata's disk is full: it is tried again.
-            if target == Target::Mount && matches!(self.phase, Phase::Starting(_)) {
-                self.log.tell(&format!("not mounted: {what}"));
-                std::thread::sleep(AGAIN);
-                self.cluster.abandon_mount();
-                self.cluster.start_mount()?;
-            } else {
-                self.complain(format!("{target:?}: {what} by itself"));
-            }
-        }
-        match &self.phase {
-            Phase::Down | Phase::Working(_) => {}
-            Phase::Starting(since) => {
-                let since = *since;
-                if since.elapsed() > MOUNT_DEADLINE {
-                    self.complain(format!("not mounted for {} s, as logs/mount.log says", MOUNT_DEADLINE.as_secs()));
-                }
-                if self.cluster.is_mounted() {
-                    self.log.tell(&format!("mounted after {:.1} s", since.elapsed().as_secs_f64()));
-                    self.phase = Phase::Recovering(self.start_threads(if self.is_begun { recover } else { begin }));
-                    self.is_begun = true;
-                }
-            }
-            Phase::Recovering(threads) => {
-                if threads.iter().all(JoinHandle::is_finished) {
-                    self.log.tell("what the mount shows was compared: programs go on");
-                    self.programs_end();
-                    self.phase = Phase::Working(self.start_threads(work));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn start_mount(&mut self) -> Result<()> {
-        if matches!(self.phase, Phase::Down) {
-            self.cluster.start_mount()?;
-            self.phase = Phase::Starting(Instant::now());
-        }
-        Ok(())
-    }
-
-    fn start_threads(&self, what: fn(&Program)) -> Vec<JoinHandle<()>> {
-        self.programs.is_stopping.store(false, Ordering::Relaxed);
-        let mountpoint = self.cluster.mountpoint();
-        let program = |number| Program {
-            number,
-            files: MountedFiles::of_program(&mountpoint, number, &self.counts, &self.log),
-            programs: self.programs.clone(),
-            log: self.log.clone(),
-            seed: self.seed,
-        };
-        let start = |number| {
-            let program = program(number);
-            std::thread::spawn(move || what(&program))
-        };
-        (0..self.programs.models.len()).map(start).collect()
-    }
-
-    /// From now on any error may come from the end of the mount: nobody knows what was done.
-    fn note_end_of_mount(&self) {
-        self.counts.mounts_ended.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Waits for the programs of a mount that has ended, or after they had to stop.
-    fn programs_end(&mut self) {
-        let (Phase::Recovering(threads) | Phase::Working(threads)) = std::mem::replace(&mut self.phase, Phase::Down)
-        else {
-            return;
-        };
-        let began = Instant::now();
-        for (number, thread) in threads.into_iter().enumerate() {
-            while !thread.is_finished() && began.elapsed() < NOTICE_DEADLINE {
-                std::thread::sleep(GLANCE);
-            }
-            if !thread.is_finished() {
-                self.complain(format!("program {number} hangs"));
-            } else if thread.join().is_err() {
-                self.complain(format!("program {number} panicked"));
-            }
-        }
-    }
-
-    fn wait_for_programs(&mut self) -> Result<()> {
-        self.wait_until("programs run", |chaos| Ok(matches!(chaos.phase, Phase::Working(_)))).map(drop)
     }
 
     /// Waits until every file survives two losses and all nodes are there. Nothing must be wrong.

@@ -8,6 +8,7 @@ use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{DirEntryExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +24,6 @@ const HASTE: u32 = 10;
 /// What is counted of all programs.
 #[derive(Default)]
 pub struct Counts {
-    /// Mounts that were ended. Noted before each end, so that a program knows from any error that comes later.
-    pub mounts_ended: AtomicU64,
     /// Bytes written.
     pub written_bytes: AtomicU64,
     /// Bytes read and compared.
@@ -33,21 +32,34 @@ pub struct Counts {
     pub refused: AtomicU64,
 }
 
+/// A mount of the volume, again and again at one place.
+#[derive(Clone)]
+pub struct Mountpoint {
+    /// Where.
+    pub folder: PathBuf,
+    /// How many mounts were ended here. Noted before each end, so that a program knows from any error that comes later.
+    pub ended: Arc<AtomicU64>,
+    /// Is it one of several? Then it changes nothing any more when the others have taken it for dead.
+    pub is_shared: bool,
+}
+
 /// See the module's head.
 pub struct MountedFiles {
     directory: PathBuf,
-    /// Of how many ended mounts was known when this one began.
-    mounts_ended: u64,
+    mountpoint: Mountpoint,
+    /// How many had ended when this one began.
+    ended_before: u64,
     counts: Arc<Counts>,
     log: Arc<Log>,
 }
 
 impl MountedFiles {
     /// Of a program, on the mount that is there now.
-    pub fn of_program(mountpoint: &Path, number: usize, counts: &Arc<Counts>, log: &Arc<Log>) -> Self {
+    pub fn of_program(mountpoint: &Mountpoint, number: usize, counts: &Arc<Counts>, log: &Arc<Log>) -> Self {
         Self {
-            directory: mountpoint.join(format!("program{number}")),
-            mounts_ended: counts.mounts_ended.load(Ordering::SeqCst),
+            directory: mountpoint.folder.join(format!("program{number}")),
+            ended_before: mountpoint.ended.load(Ordering::SeqCst),
+            mountpoint: mountpoint.clone(),
             counts: counts.clone(),
             log: log.clone(),
         }
@@ -65,14 +77,14 @@ impl MountedFiles {
         Ok(())
     }
 
-    /// Was the mount ended?
-    pub fn is_gone(&self) -> bool {
-        self.counts.mounts_ended.load(Ordering::SeqCst) != self.mounts_ended
+    /// Is the mount one of several?
+    pub fn is_shared(&self) -> bool {
+        self.mountpoint.is_shared
     }
 
-    /// How many mounts were ended before this one.
-    pub fn mounts_ended(&self) -> u64 {
-        self.mounts_ended
+    /// Was the mount ended?
+    pub fn is_gone(&self) -> bool {
+        self.mountpoint.ended.load(Ordering::SeqCst) != self.ended_before
     }
 
     /// An operation was refused.
@@ -87,9 +99,13 @@ impl MountedFiles {
     fn failure(&self, error: &io::Error) -> Failure {
         let is_cut_off =
             matches!(error.raw_os_error(), Some(libc::ENOTCONN | libc::ECONNABORTED | libc::ESHUTDOWN | libc::ENODEV));
+        let has_lost_place = self.mountpoint.is_shared && error.raw_os_error() == Some(libc::EROFS);
         // Whatever the error: if the mount was ended, nobody knows whether the operation was done.
-        if is_cut_off || self.is_gone() {
+        if is_cut_off || has_lost_place || self.is_gone() {
             Failure::Gone(error.to_string())
+        } else if self.mountpoint.is_shared {
+            // The server may have done what it could not answer, and a close that fails gives up what it could not commit.
+            Failure::Unknown(error.to_string())
         } else {
             Failure::Refused(error.to_string())
         }
@@ -151,6 +167,14 @@ impl MountedFiles {
     }
 }
 
+/// Closes a file, and says what the file system says to that, which a drop does not.
+#[allow(unsafe_code)]
+fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor was this file's alone, and nothing uses it afterwards.
+    let answer = unsafe { libc::close(file.into_raw_fd()) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 impl Files for MountedFiles {
     type Open = File;
 
@@ -168,8 +192,8 @@ impl Files for MountedFiles {
         self.done(open.sync_all())
     }
 
-    fn close(&self, open: File) {
-        drop(open);
+    fn close(&self, open: File) -> Result<(), Failure> {
+        self.done(close(open))
     }
 
     fn truncate(&self, name: &str, size: u64) -> Result<(), Failure> {

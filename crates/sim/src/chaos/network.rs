@@ -27,23 +27,25 @@ pub struct Network {
     switch: Option<String>,
     machines: Vec<String>,
     ports: Vec<u16>,
+    /// Does each machine have a name of its own?
+    has_names: bool,
 }
 
 impl Network {
-    /// This number of machines.
+    /// This number of machines, each with a name of its own if `has_names`.
     ///
     /// # Errors
     /// Neither namespaces can be made, nor ports be had.
-    pub fn new(machine_count: usize) -> Result<Self> {
-        let switch = format!("chaos{}", std::process::id());
-        let mut network = Self { switch: Some(switch), machines: Vec::new(), ports: vec![PORT; machine_count] };
+    pub fn new(machine_count: usize, has_names: bool) -> Result<Self> {
+        let switch = Some(format!("chaos{}", std::process::id()));
+        let mut network = Self { switch, machines: Vec::new(), ports: vec![PORT; machine_count], has_names };
         if network.make_machines(machine_count).is_ok() {
             return Ok(network);
         }
         drop(network);
         let listeners = (0..machine_count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
         let ports = listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect::<Result<_>>()?;
-        Ok(Self { switch: None, machines: Vec::new(), ports })
+        Ok(Self { switch: None, machines: Vec::new(), ports, has_names: false })
     }
 
     fn make_machines(&mut self, machine_count: usize) -> Result<()> {
@@ -70,7 +72,7 @@ impl Network {
         self.switch.is_some()
     }
 
-    /// Where a machine's daemon listens.
+    /// Where a machine's server listens.
     pub fn address(&self, machine: usize) -> String {
         let port = self.ports[machine];
         if self.has_cables() { format!("10.0.0.{}:{port}", machine + 1) } else { format!("127.0.0.1:{port}") }
@@ -82,6 +84,9 @@ impl Network {
         command.args(["--pdeathsig", "KILL"]);
         if let Some(name) = self.machines.get(machine) {
             command.args(["nsenter", &format!("--net=/run/netns/{name}")]);
+            if self.has_names {
+                command.args(["unshare", "--uts", "sh", "-c", "hostname \"$0\" && exec \"$@\"", name]);
+            }
         }
         command.arg(program);
         command

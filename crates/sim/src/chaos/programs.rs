@@ -2,17 +2,22 @@
 
 use super::log::Log;
 use super::mounted_files::MountedFiles;
+use super::sessions::Sessions;
 use crate::client::{self, Failure, Files, Programs};
 use crate::model::{Contents, Loss};
 use crate::workload;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-/// A file that cannot be read is read again after this time.
+/// A file that cannot be read is read again, and sessions are looked at again, after this time.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long a mount may show what was there before another has changed it, with `--attribute-cache` as it is by default, and a moment more.
+const STALE_MAX: Duration = Duration::from_millis(1_500);
+/// How long the session of a killed mount may last while the server answers: 30 seconds are promised, on a machine that is not busy.
+const SESSION_DEADLINE: Duration = Duration::from_secs(120);
 
 /// One program, as its thread has it.
 pub struct Program {
@@ -22,10 +27,16 @@ pub struct Program {
     pub files: MountedFiles,
     /// All of them, with their models.
     pub programs: Arc<Programs>,
+    /// Those of the mounts, if there are several.
+    pub sessions: Option<Sessions>,
     /// What happened.
     pub log: Arc<Log>,
-    /// Decides what it does.
+    /// Decides what it does, ...
     pub seed: u64,
+    /// ... together with this number, which no other thread has.
+    pub life: u64,
+    /// It is to stop.
+    pub is_stopping: Arc<AtomicBool>,
 }
 
 impl Program {
@@ -41,11 +52,32 @@ impl Program {
             match self.files.contents() {
                 Ok(found) => return Some(found),
                 Err(Failure::Gone(_)) => return None,
-                Err(Failure::Refused(why)) => {
+                Err(Failure::Refused(why) | Failure::Unknown(why)) => {
                     self.log.tell(&format!("program {} cannot read: {why}", self.number));
                     std::thread::sleep(AGAIN);
                 }
             }
+        }
+    }
+
+    /// Waits until mounts that were killed have no sessions any more: until then a change that they had asked for may come.
+    fn wait_for_the_dead(&self) {
+        let Some(sessions) = &self.sessions else { return };
+        let mut began = Instant::now();
+        while !self.files.is_gone() {
+            match sessions.are_over() {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(why) => {
+                    self.log.tell(&format!("program {} cannot see sessions: {why}", self.number));
+                    began = Instant::now();
+                }
+            }
+            if began.elapsed() > SESSION_DEADLINE {
+                let seconds = SESSION_DEADLINE.as_secs();
+                return self.complain(&format!("waits: the session of a killed mount is there after {seconds} s"));
+            }
+            std::thread::sleep(AGAIN);
         }
     }
 }
@@ -57,8 +89,14 @@ pub fn begin(program: &Program) {
     }
 }
 
-/// What is there must be what the model allows.
+/// What is there must be what the model allows after a crash.
 pub fn recover(program: &Program) {
+    program.wait_for_the_dead();
+    take_over(program);
+}
+
+/// What is there is what the program goes on with, if the model allows it.
+fn take_over(program: &Program) {
     let Some(found) = program.contents() else { return };
     let recovered = program.programs.models[program.number].lock().recover(&found, Loss::Crash);
     if let Err(why) = recovered {
@@ -66,32 +104,46 @@ pub fn recover(program: &Program) {
     }
 }
 
-/// What is there must be what the program made it.
+/// What is there must be what the program made it, on whichever mount.
 pub fn read_and_compare(program: &Program) {
+    if program.files.is_shared() {
+        std::thread::sleep(STALE_MAX);
+    }
     let Some(found) = program.contents() else { return };
     let compared = program.programs.models[program.number].lock().check_now(&found);
     if let Err(why) = compared {
-        program.complain(&format!("at the end: {why}"));
+        program.complain(&format!("has stopped, and finds: {why}"));
     }
 }
 
 /// Does operations until it is to stop.
 pub fn work(program: &Program) {
-    let Program { number, files, programs, log, seed } = program;
-    // Each mount's programs do something else.
+    let Program { number, files, programs, log, seed, life, is_stopping, .. } = program;
+    // Each thread does something else. The first streams are those of faults.
     let mut choices = ChaCha8Rng::seed_from_u64(*seed);
-    choices.set_stream(u64::MAX - files.mounts_ended() * programs.models.len() as u64 - *number as u64);
-    while !programs.is_stopping.load(Ordering::Relaxed) && !files.is_gone() {
+    choices.set_stream(u64::MAX - life);
+    while !is_stopping.load(Ordering::Relaxed) && !files.is_gone() {
         let operation = workload::next(|end| choices.next_u64() % end, &programs.models[*number].lock());
         match client::perform(programs, *number, files, &operation) {
             Ok(()) => {
                 programs.operations.fetch_add(1, Ordering::Relaxed);
+                if files.is_shared() {
+                    // Each change of names is committed before its operation returns.
+                    let mut model = programs.models[*number].lock();
+                    let moment = model.settled_moment();
+                    model.synced_names(moment);
+                }
             }
             Err(Failure::Gone(_)) => return,
             Err(Failure::Refused(why)) => {
                 files.count_refused();
                 log.tell(&format!("program {number}: {operation:?}: {why}"));
                 files.pause(choices.next_u64() % 500);
+            }
+            Err(Failure::Unknown(why)) => {
+                files.count_refused();
+                log.tell(&format!("program {number}: {operation:?}: {why}; it looks what was done"));
+                take_over(program);
             }
         }
     }
