@@ -5,10 +5,11 @@
 //!
 //! The loop: the kernel's request -> one method of `adapter.rs` -> one call of `vfs::Volume` -> reply.
 //!
-//! Start reading at `adapter.rs` (the requests) and `kernel.rs` (what the kernel keeps), then `session.rs` (mounting),
+//! Start reading at `adapter.rs` (the requests), `kernel.rs` and `changed_names.rs` (what the kernel keeps), then `session.rs` (mounting),
 //! `unmount.rs` and `mounts.rs` (the mount table); `translate.rs` is pure, `requests.rs` counts.
 
 mod adapter;
+mod changed_names;
 mod kernel;
 mod locks;
 pub mod mounts;

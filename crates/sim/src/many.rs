@@ -444,7 +444,8 @@ impl Program {
         match operation {
             NameOperation::Create(name, token) => {
                 let caller = Caller { uid: token, gid: 0, groups: Vec::new(), capabilities: Capabilities::empty() };
-                let (attributes, handle) = volume.create(&caller, Ino::ROOT, NAMES[name], 0o644, libc::O_EXCL)?;
+                let (attributes, handle) =
+                    volume.create(&caller, Ino::ROOT, NAMES[name], 0o644, libc::O_RDWR | libc::O_EXCL)?;
                 volume.release(handle);
                 volume.forget(attributes.ino, 1);
                 Ok(token)

@@ -109,7 +109,7 @@ impl SharedFiles {
         match self.volume.lookup(Ino::ROOT, name.as_bytes()) {
             Ok(found) => Ok((found.ino, self.volume.open(found.ino, libc::O_RDWR)?)),
             Err(_) => {
-                let (made, handle) = self.volume.create(&ROOT, Ino::ROOT, name.as_bytes(), 0o644, 0)?;
+                let (made, handle) = self.volume.create(&ROOT, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR)?;
                 Ok((made.ino, handle))
             }
         }

@@ -271,14 +271,14 @@ impl Volume {
         Ok(())
     }
 
-    /// A handle's descriptor is closed. An earlier failure to write is told here if no fsync told it, and while nodes take
-    /// nothing it is found out here whether the bytes can be written.
+    /// A handle's descriptor is closed; others of it may stay open. An earlier failure to write is told here if no fsync told it, and
+    /// while nodes take nothing it is found out here whether the bytes can be written, unless the handle is for reading only.
     ///
     /// # Errors
     /// The failure.
     pub fn flush(&self, handle: Handle) -> Result<(), VfsError> {
         let open = self.open_file(handle)?;
-        self.write_back.close(&open.file, &open.failures_told)
+        self.write_back.close(&open.file, open.writes(), &open.failures_told)
     }
 
     /// The file's bytes and size are durable when it returns.
@@ -296,8 +296,11 @@ impl Volume {
         let was_replaced = std::mem::take(&mut open.file.lock().replaced);
         // A mapping may have changed it since it was closed.
         if (was_replaced || self.is_shared())
-            && let Err(error) = self.write_back.make_recoverable(&open.file)
+            && let Err(mut error) = self.write_back.make_recoverable(&open.file)
         {
+            if self.is_shared() {
+                error = self.write_back.give_up(&open.file, error);
+            }
             tracing::error!(ino = %open.file.ino, "{error}");
         }
         self.reclaim_if(self.files.close(open.file.ino));

@@ -18,8 +18,8 @@ pub(crate) fn follow(volume: &Weak<Volume>, changes: &Receiver<ChangedKeys>) {
 }
 
 impl Volume {
-    /// From now on `keeper` hears what other mounts have changed, most of it within a few hundredths of a second, some of it never. It may
-    /// wait for requests to this volume. Only the first is heeded.
+    /// From now on `keeper` hears what other mounts have changed, most of it within a few hundredths of a second, some of it never. It must
+    /// not wait for requests to this volume. Only the first is heeded.
     pub fn tell_of_changes(&self, keeper: impl Fn(&Changed) + Send + Sync + 'static) {
         // One gateway serves a volume.
         let _ = self.keeper.set(Box::new(keeper));

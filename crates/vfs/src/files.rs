@@ -48,6 +48,12 @@ impl Failures {
         self.last = Some(error);
     }
 
+    /// A failure that somebody is told: only descriptors that are open now need to know.
+    pub fn note_told(&mut self, error: Arc<VfsError>) {
+        self.note(error);
+        self.told_count = self.count;
+    }
+
     /// How many there were.
     pub fn count(&self) -> u64 {
         self.count

@@ -100,12 +100,10 @@ impl Volume {
         let mut owners = known.lock();
         let Some(handle) = owners.get(&owner).copied().filter(|handle| is_over(*handle)) else { return Ok(()) };
         // Unlocked it is either way: what cannot be committed is given up.
-        let committed = self.commit_before_unlock(ino);
-        if committed.is_err()
-            && let Some(file) = self.files.peek(ino)
-        {
-            self.write_back.give_up(&file);
-        }
+        let committed = self.commit_before_unlock(ino).map_err(|error| match self.files.peek(ino) {
+            Some(file) => self.write_back.give_up(&file, error),
+            None => error,
+        });
         let all = LockRequest { owner, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: false };
         if let Err(error) = self.store.unlock(ino, &self.file_lock(all)) {
             self.lockers.left.lock().push((ino, owner, handle));

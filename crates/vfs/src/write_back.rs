@@ -506,21 +506,26 @@ impl WriteBack {
     /// A descriptor is closed. That waits for nothing while all is well; while nodes take nothing, or have no places for what
     /// the policy says, the file's bytes are tried now, so that who closes is told. Where others use the volume, too, they see from now on
     /// what was written.
-    pub fn close(&self, file: &Arc<File>, told: &AtomicU64) -> Result<(), VfsError> {
-        let is_due = self.store.is_shared() || self.is_in_doubt(&file.lock())?;
+    pub fn close(&self, file: &Arc<File>, is_for_writing: bool, told: &AtomicU64) -> Result<(), VfsError> {
+        let is_due = is_for_writing && (self.store.is_shared() || self.is_in_doubt(&file.lock())?);
         let recoverable = if is_due { self.make_recoverable(file) } else { Ok(()) };
-        if recoverable.is_err() && self.store.is_shared() {
-            self.give_up(file);
+        let earlier = file.lock().failures.tell(told);
+        match recoverable {
+            Err(error) if self.store.is_shared() => Err(self.give_up(file, error)),
+            recoverable => recoverable.and(earlier),
         }
-        recoverable.and(file.lock().failures.tell(told))
     }
 
-    /// What could not be committed of a file that others change, too, is lost: later it would lie over what they write meanwhile.
-    pub fn give_up(&self, file: &Arc<File>) {
+    /// What could not be committed of a file that others change, too, is lost: later it would lie over what they write meanwhile. All of its
+    /// descriptors that are open now are told, for each may have written some of it. Gives what to say to who wanted it committed.
+    pub fn give_up(&self, file: &Arc<File>, error: VfsError) -> VfsError {
+        let error = Arc::new(error);
         let mut state = file.lock();
+        state.failures.note_told(error.clone());
         self.change(&mut state, |buffer| buffer.discard(0..u64::MAX));
         state.unsaved = false;
         self.note_clean(file, &mut state);
+        VfsError::Earlier(error)
     }
 
     /// The files, and their bytes, that are durable nowhere.

@@ -8,7 +8,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 use weft_meta::servers::{Etcd, Postgres};
 
 /// Mounts that are ended by force when dropped: the test's server ends with it.
@@ -319,6 +320,39 @@ fn a_file_that_is_open_elsewhere_outlives_its_name_and_a_dead_mount_holds_nothin
     until("it is gone", || usage() == 1);
     drop(held);
     volume.weft(&["umount", &mounts.folders[0]]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+/// The kernel may not wait for the dead: neither their processes nor their programs would ever end.
+#[test]
+fn mounts_that_are_killed_while_they_change_one_directory_leave_no_program_waiting() {
+    let volume = on_postgres();
+    let mounts = Mounts::new(&volume, 2);
+    fs::create_dir(mounts.path(0, "d")).expect("made");
+    let programs: Vec<JoinHandle<usize>> = (0..4)
+        .map(|program| {
+            let folder = mounts.path(program % 2, "d");
+            let make = move |number: &usize| File::create(folder.join(format!("{program}-{number}"))).is_ok();
+            std::thread::spawn(move || (0..).take_while(make).count())
+        })
+        .collect();
+    until("they have made some", || fs::read_dir(mounts.path(0, "d")).expect("listed").count() > 100);
+    for process in [0, 1].map(|mount| mounts.process(mount)) {
+        kill_process(process, Signal::KILL).expect("killed");
+    }
+    let began = Instant::now();
+    let are_told = || programs.iter().all(JoinHandle::is_finished);
+    while !are_told() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let were_told = are_told();
+    for folder in &mounts.folders {
+        let _ = volume.weft(&["umount", "--force", folder]);
+    }
+    assert!(were_told, "programs wait for a mount that was killed");
+    for program in programs {
+        assert!(program.join().expect("no panic") > 0);
+    }
     volume.weft(&["fsck", &volume.url]).ok();
 }
 

@@ -202,6 +202,19 @@ impl Adapter {
         }
     }
 
+    /// How long the kernel may keep a name in this directory.
+    fn keep_name(&self, parent: INodeNo) -> Duration {
+        match self.others {
+            Others::Mounts => self.keep.min(self.kernel.keep_name(parent, self.volume.store().env().clock.now())),
+            Others::Nobody | Others::Owner => self.keep,
+        }
+    }
+
+    /// What the kernel is told of a name and its attributes, or the errno. Both are kept equally long.
+    fn named(&self, request: RequestKind, parent: INodeNo, found: Result<Attributes, VfsError>) -> Answer<Shown> {
+        Ok(Shown { keep: self.keep_name(parent), ..self.shown(request, found)? })
+    }
+
     /// What the kernel is told of attributes, or the errno.
     fn shown(&self, request: RequestKind, found: Result<Attributes, VfsError>) -> Answer<Shown> {
         let shown = |found| Shown { attributes: translate::file_attr(&found), keep: self.keep };
@@ -296,9 +309,9 @@ impl fuser::Filesystem for Adapter {
         self.serve(RequestKind::Lookup, || match self.look_up(ino(parent), name) {
             // The kernel may remember that the name is not there.
             Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry(&self.keep.min(KEEP_ABSENT), &translate::no_entry(), GENERATION)
+                reply.entry(&self.keep_name(parent).min(KEEP_ABSENT), &translate::no_entry(), GENERATION)
             }
-            answer => reply.give(self.shown(RequestKind::Lookup, answer)),
+            answer => reply.give(self.named(RequestKind::Lookup, parent, answer)),
         });
     }
 
@@ -369,7 +382,7 @@ impl fuser::Filesystem for Adapter {
             let Some(kind) = translate::node_kind(mode) else { return reply.error(Errno::EINVAL) };
             let mode = translate::mode_bits(mode);
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, rdev);
-            reply.give(self.shown(RequestKind::Mknod, answer));
+            reply.give(self.named(RequestKind::Mknod, parent, answer));
         });
     }
 
@@ -378,7 +391,7 @@ impl fuser::Filesystem for Adapter {
             let mode = translate::mode_bits(mode);
             let kind = Kind::Directory;
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, 0);
-            reply.give(self.shown(RequestKind::Mkdir, answer));
+            reply.give(self.named(RequestKind::Mkdir, parent, answer));
         });
     }
 
@@ -400,7 +413,7 @@ impl fuser::Filesystem for Adapter {
         self.serve(RequestKind::Symlink, || {
             let target = target.as_os_str().as_bytes();
             let answer = self.volume.symlink(&caller(request), ino(parent), link_name.as_bytes(), target);
-            reply.give(self.shown(RequestKind::Symlink, answer));
+            reply.give(self.named(RequestKind::Symlink, parent, answer));
         });
     }
 
@@ -426,7 +439,7 @@ impl fuser::Filesystem for Adapter {
     fn link(&self, _request: &Request, node: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
         self.serve(RequestKind::Link, || {
             let answer = self.volume.link(ino(node), ino(new_parent), new_name.as_bytes());
-            reply.give(self.shown(RequestKind::Link, answer));
+            reply.give(self.named(RequestKind::Link, new_parent, answer));
         });
     }
 
@@ -446,7 +459,7 @@ impl fuser::Filesystem for Adapter {
                 Ok((attributes, handle)) => {
                     let attributes = translate::file_attr(&attributes);
                     let (handle, opened) = self.opened(handle, flags);
-                    reply.created(&self.keep, &attributes, GENERATION, handle, opened);
+                    reply.created(&self.keep_name(parent), &attributes, GENERATION, handle, opened);
                 }
                 // Another mount has made it since the kernel looked: it looks again, and opens what it finds.
                 Err(error)
@@ -661,10 +674,11 @@ impl fuser::Filesystem for Adapter {
             if offset == 0 {
                 self.note_access(node);
             }
+            let keep = self.keep_name(node);
             let listed = self.list(node, offset, |entry| {
                 let attributes = translate::file_attr(&entry.attributes);
                 let name = OsStr::from_bytes(&entry.name);
-                let full = reply.add(attributes.ino, entry.cookie, name, &self.keep, &attributes, GENERATION);
+                let full = reply.add(attributes.ino, entry.cookie, name, &keep, &attributes, GENERATION);
                 // Each delivered entry counts as a lookup, but for these two.
                 if !full && name != "." && name != ".." {
                     self.volume.reference(entry.attributes.ino);

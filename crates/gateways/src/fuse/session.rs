@@ -140,8 +140,8 @@ pub fn mount(volume: Arc<Volume>, settings: &MountSettings) -> Result<Mounted, M
     let allowed = &settings.allowed;
     let requests = Arc::<Requests>::default();
     let (notes_access, keep) = (allowed.atime && allowed.write, settings.keep_attributes);
-    let keeper = kernel.clone();
-    volume.tell_of_changes(move |changed| keeper.forget_changed(changed));
+    let (keeper, clock) = (kernel.clone(), volume.store().env().clock.clone());
+    volume.tell_of_changes(move |changed| keeper.forget_changed(changed, clock.now()));
     let adapter = Adapter::new(volume, kernel.clone(), notes_access, keep, Arc::clone(&requests));
     let session = Session::new(adapter, &mountpoint, &config).map_err(|error| explain(&mountpoint, &error))?;
     kernel.connect(session.notifier());

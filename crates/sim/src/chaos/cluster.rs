@@ -331,9 +331,7 @@ impl Cluster {
         let cache: &[&str] = if self.plan.has_cache { &["--cache", &folder, "--cache-size", "100M"] } else { &[] };
         let (meta, mountpoint, name) = (self.meta(), format!("mnt{number}"), format!("mount{number}"));
         let arguments = [&["mount", &meta, &mountpoint][..], shared, care, cache].concat();
-        let mut command = self.weft(self.machine(Target::Mount(number)), &arguments);
-        // What a machine notes of its mounts.
-        command.env("XDG_STATE_HOME", self.folder.join(format!("state{number}")));
+        let command = self.weft_of_mount(number, &arguments);
         self.mounts[number] = Some(Process::start(command, &name, &self.logs())?);
         Ok(())
     }
@@ -362,15 +360,20 @@ impl Cluster {
         }
     }
 
+    /// A command on the machine of a mount, which keeps what it notes of its mounts in a folder of its own.
+    fn weft_of_mount(&self, number: usize, arguments: &[&str]) -> Command {
+        let mut command = self.weft(self.machine(Target::Mount(number)), arguments);
+        command.env("XDG_STATE_HOME", self.folder.join(format!("state{number}")));
+        command
+    }
+
     /// `weft umount`, and the end of the process.
     ///
     /// # Errors
     /// It does not return 0, or the process does not end so.
     pub fn unmount(&mut self, number: usize, deadline: Duration) -> Result<()> {
         let mountpoint = format!("mnt{number}");
-        let mut command = self.weft(self.machine(Target::Mount(number)), &["umount", &mountpoint]);
-        command.env("XDG_STATE_HOME", self.folder.join(format!("state{number}")));
-        must(command, deadline)?;
+        must(self.weft_of_mount(number, &["umount", &mountpoint]), deadline)?;
         let Some(mut mount) = self.mounts[number].take() else { return Ok(()) };
         match mount.wait(COMMAND_DEADLINE) {
             Some(status) if status.success() => Ok(()),

@@ -85,11 +85,6 @@ impl Chaos {
         self.unmount_after_reading().map(drop)
     }
 
-    fn start_mounts(&mut self) -> Result<()> {
-        (0..self.mounts.len()).try_for_each(|number| self.start_mount(number))?;
-        self.wait_for_programs()
-    }
-
     /// Everything is as the models have it, on each mount, and the unmounts succeed.
     fn unmount_after_reading(&mut self) -> Result<bool> {
         if !self.stop_programs(|_, _| true)? {

@@ -3,6 +3,9 @@
 //! One seed decides all that is chosen: the cluster, the faults, and what programs do. What comes of it depends on the machine, too: no two
 //! runs are the same.
 //!
+//! What it never does: know better than the programs what the volume must show (that is the model's), or look into the product, which it
+//! knows by its commands, its mounts and what they answer.
+//!
 //! Start reading at [`run`], then `phases.rs` (what mounts and programs do), `faults.rs` (what strikes), `cluster.rs` (whom) and
 //! `mounted_files.rs` (what programs use).
 
@@ -207,9 +210,8 @@ fn watch_for_interrupt() -> Result<Arc<AtomicBool>> {
 
 impl Chaos {
     fn live(&mut self, minutes: f64) -> Result<()> {
-        (0..self.mounts.len()).try_for_each(|number| self.start_mount(number))?;
         self.cluster.start_worker()?;
-        self.wait_for_programs()?;
+        self.start_mounts()?;
         let until = Instant::now() + Duration::from_secs_f64(minutes * 60.0);
         let mut number = 0;
         while Instant::now() < until && self.is_well() {

@@ -3,12 +3,13 @@
 
 use super::cluster::Target;
 use super::mounted_files::{MountedFiles, Mountpoint};
-use super::process::GLANCE;
+use super::process::{GLANCE, own_descriptors};
 use super::programs::{Program, begin, read_and_compare, recover, work};
 use super::{AGAIN, Chaos};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,12 @@ impl Assignment {
     }
 
     fn has_ended(&self) -> bool {
-        matches!(&self.phase, ProgramPhase::Working(thread) | ProgramPhase::Comparing(thread) if thread.is_finished())
+        self.has_worked() || matches!(&self.phase, ProgramPhase::Comparing(thread) if thread.is_finished())
+    }
+
+    /// Has it ended while it worked?
+    fn has_worked(&self) -> bool {
+        matches!(&self.phase, ProgramPhase::Working(thread) if thread.is_finished())
     }
 }
 
@@ -143,9 +149,7 @@ impl Chaos {
             }
             MountPhase::Up => {
                 let is_left = |program: &Assignment| {
-                    program.mount == number
-                        && matches!(&program.phase, ProgramPhase::Working(thread) if thread.is_finished())
-                        && !program.is_stopping.load(Ordering::Relaxed)
+                    program.mount == number && program.has_worked() && !program.is_stopping.load(Ordering::Relaxed)
                 };
                 if self.cluster.is_shared() && self.assignments.iter().any(is_left) {
                     self.lose_place(number);
@@ -197,6 +201,15 @@ impl Chaos {
         }
     }
 
+    /// Starts all mounts that are not there, and waits until all programs work.
+    ///
+    /// # Errors
+    /// Chaos itself cannot go on.
+    pub fn start_mounts(&mut self) -> Result<()> {
+        (0..self.mounts.len()).try_for_each(|number| self.start_mount(number))?;
+        self.wait_for_programs()
+    }
+
     /// Starts to mount, if it is not mounted there.
     ///
     /// # Errors
@@ -236,7 +249,16 @@ impl Chaos {
             life: self.lives,
             is_stopping,
         };
-        std::thread::spawn(move || what(&program))
+        let (begun, begins) = channel();
+        let thread = std::thread::spawn(move || {
+            own_descriptors().expect("a thread may have its own descriptors");
+            // If nobody waits for it any more, the run is over.
+            let _ = begun.send(());
+            what(&program);
+        });
+        // A process that is started meanwhile has pipes that the thread would keep open.
+        let _ = begins.recv();
+        thread
     }
 
     /// From now on any error may come from the end of the mount: nobody knows what was done.
@@ -294,11 +316,7 @@ impl Chaos {
             self.assignments[*number].is_stopping.store(true, Ordering::Relaxed);
         }
         let have_ended = self.wait_until("programs end", |chaos| {
-            let has_ended = |number: &usize| {
-                matches!(chaos.assignments[*number].phase, ProgramPhase::Working(_))
-                    && chaos.assignments[*number].has_ended()
-            };
-            Ok(meant.iter().all(has_ended))
+            Ok(meant.iter().all(|number| chaos.assignments[*number].has_worked()))
         })?;
         if have_ended {
             meant.into_iter().for_each(|number| self.join(number));

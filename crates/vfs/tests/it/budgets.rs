@@ -288,7 +288,7 @@ fn name(row: &str, number: u32) -> Vec<u8> {
 }
 
 fn create(volume: &Volume, name: &[u8]) -> (Ino, Handle) {
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
     (attributes.ino, handle)
 }
 

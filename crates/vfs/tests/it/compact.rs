@@ -20,7 +20,7 @@ fn open(volume: &Volume, name: &str) -> Handle {
     let found = volume.lookup(Ino::ROOT, name.as_bytes());
     match found {
         Ok(attributes) => volume.open(attributes.ino, 0).expect("opens"),
-        Err(_) => volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, 0).expect("creates").1,
+        Err(_) => volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR).expect("creates").1,
     }
 }
 

@@ -51,7 +51,8 @@ fn run(seed: u64) {
     for step in 0..random.random_range(20..120) {
         let name = format!("f{}", random.random_range(0..4));
         let model = files.entry(name.clone()).or_insert_with(|| {
-            let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, 0).expect("creates");
+            let (attributes, handle) =
+                volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR).expect("creates");
             Model { ino: attributes.ino, handle, bytes: Vec::new(), synced_size: 0 }
         });
         match random.random_range(0..10) {
@@ -116,7 +117,7 @@ fn replacing_a_file_by_rename_leaves_one_version_or_the_other() {
     let world = World::new("raid5:3", 3);
     let volume = &world.volume;
     let put = |name: &[u8], data: &[u8]| {
-        let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, 0).expect("creates");
+        let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
         volume.write(handle, 0, data, false).expect("writes");
         handle
     };
@@ -142,7 +143,7 @@ fn what_was_deleted_is_gone_or_whole_after_a_crash_at_any_commit() {
     let volume = &world.volume;
     let (journaled, stored) = (vec![1; 5000], vec![2; 300_000]);
     let put = |name: &[u8], data: &[u8]| {
-        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, 0).expect("creates");
+        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
         volume.write(handle, 0, data, false).expect("writes");
         volume.fsync(handle).expect("syncs");
         volume.release(handle);

@@ -8,7 +8,7 @@ use weft_vfs::{Caller, Expired, RESTORE_XATTR, Volume, deleted_value};
 const HOUR_MS: u64 = 3_600_000;
 
 fn put(volume: &Volume, parent: Ino, name: &[u8], data: &[u8]) -> Ino {
-    let (attributes, handle) = volume.create(&CALLER, parent, name, 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, parent, name, 0o644, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, data, false).expect("writes");
     volume.fsync(handle).expect("syncs");
     volume.release(handle);
@@ -76,7 +76,7 @@ fn what_was_written_just_before_comes_back_too() {
     let world = World::new("rs:4+2", 6);
     let volume = &world.volume;
     volume.store().set_keep_ms(HOUR_MS).expect("wished");
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, &[9; 50_000], false).expect("writes");
     volume.unlink(Ino::ROOT, b"file").expect("deleted");
     volume.write(handle, 50_000, b"and more", false).expect("it is still open");

@@ -40,7 +40,7 @@ fn world_with(fault: impl Fn(&Call) -> Fault + Clone + Send + 'static) -> World 
 #[test]
 fn bytes_below_a_truncation_are_synced() {
     let world = World::new("rs:4+2", 6);
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 1000], false).expect("writes");
     world.volume.sync().expect("syncs");
     world.volume.write(handle, 0, &[2; 100], false).expect("writes");
@@ -58,7 +58,7 @@ fn bytes_that_are_staged_during_an_fsync_are_synced() {
         let segment = call.key.expect("a put has a key").segment;
         Fault::Delay(Duration::from_millis(if *first.get_or_init(|| segment) == segment { 1500 } else { 3000 }))
     });
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let data: Vec<u8> = (0..(8 << 20) + 1000).map(|i| (i % 251) as u8 + 1).collect();
     world.volume.write(handle, 0, &data[..8 << 20], false).expect("writes");
     world.volume.write(handle, 8 << 20, &data[8 << 20..], false).expect("writes");
@@ -74,7 +74,7 @@ fn what_the_journal_holds_is_no_failure() {
         move |_| if is_away.load(Ordering::SeqCst) { Fault::Fail(NodeErrorKind::Unavailable) } else { Fault::None }
     });
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, b"small", false).expect("writes");
     volume.fsync(handle).expect("the journal needs no node");
     volume.sync().expect("it is durable all the same");
@@ -115,7 +115,7 @@ fn finding_01_bytes_that_were_synced_outlast_their_overwriting_on_the_way() {
             Fault::None
         }
     });
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 20_000], false).expect("writes");
     world.volume.fsync(handle).expect("syncs");
     let synced = world.kv.flushed_count();
@@ -139,7 +139,7 @@ fn finding_08_a_file_never_has_an_end_without_its_beginning() {
             if is_refused { Fault::Fail(NodeErrorKind::Full) } else { Fault::None }
         }
     });
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let data: Vec<u8> = (0..20u32 << 20).map(|i| (i % 251) as u8 + 1).collect();
     let begun = world.kv.committed_count();
     for (i, piece) in data.chunks(1 << 20).enumerate() {
@@ -161,8 +161,9 @@ fn finding_08_a_file_never_has_an_end_without_its_beginning() {
 #[test]
 fn finding_08_a_volume_that_ends_says_what_it_could_not_write() {
     let world = world_with(|_| Fault::Fail(NodeErrorKind::Full));
-    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, 0).expect("creates");
-    let (small, small_handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, 0).expect("creates");
+    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, libc::O_RDWR).expect("creates");
+    let (small, small_handle) =
+        world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
     world.volume.write(small_handle, 0, &[2; 1000], false).expect("writes");
     let said = world.volume.shut_down().expect_err("no node takes it").to_string();
@@ -176,11 +177,11 @@ fn finding_08_who_closes_is_told_that_there_are_too_few_domains() {
     let mut nodes = crate::support::memory_nodes(6);
     nodes.iter_mut().for_each(|(_, record, _)| record.domain = "one".into());
     let world = World::open(World::new("rs:4+2", 6).kv, nodes);
-    let (small, handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, 0).expect("creates");
+    let (small, handle) = world.volume.create(&CALLER, Ino::ROOT, b"small", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[2; 1000], false).expect("writes");
     world.volume.flush(handle).expect("the journal takes it");
     assert_eq!(after_crash_of_all(&world, small.ino), [2; 1000]);
-    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, 0).expect("creates");
+    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"large", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
     world.volume.flush(handle).expect_err("there are no places for it");
     world.volume.shut_down().expect_err("it is lost");
@@ -198,7 +199,8 @@ fn finding_01_a_crash_at_any_moment_leaves_what_was_there_since_the_last_fsync()
             let segment = call.key.expect("a put has a key").segment;
             if segment.0 % 3 == 0 { Fault::Fail(NodeErrorKind::Full) } else { Fault::None }
         });
-        let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let (attributes, handle) =
+            world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
         // As programs saw the file; and how many commits were durable when an fsync of it returned.
         let mut seen: Vec<Vec<u8>> = vec![Vec::new()];
         let mut synced = vec![(world.kv.committed_count(), 0)];
@@ -263,7 +265,7 @@ fn finding_08_what_metadata_refuses_leaves_nothing_on_the_nodes() {
             |node: &Arc<dyn Node>| world.runtime.block_on(node.list(None, usize::MAX)).expect("lists").keys.len();
         world.nodes.iter().map(|(_, _, node)| list(node)).sum()
     };
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
     world.kv.refuse_commits_of(Some("weft-commit"));
     let error = world.volume.fsync(handle).expect_err("metadata has no room");
@@ -281,7 +283,7 @@ fn finding_08_what_metadata_refuses_leaves_nothing_on_the_nodes() {
 #[test]
 fn finding_33_a_panic_of_a_commit_leaves_nobody_waiting() {
     let world = World::new("rs:4+2", 6);
-    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     world.volume.write(handle, 0, &[1; 100_000], false).expect("writes");
     world.kv.panic_at_next_commit_of("weft-commit");
     world.volume.fsync(handle).expect_err("its commit panicked");
@@ -298,7 +300,7 @@ fn finding_33_every_descriptor_is_told_that_a_write_failed() {
         move |_| if is_away.load(Ordering::SeqCst) { Fault::Fail(NodeErrorKind::Unavailable) } else { Fault::None }
     });
     let volume = &world.volume;
-    let (attributes, one) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, one) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let other = volume.open(attributes.ino, 0).expect("opens");
     volume.write(one, 0, &[1; 100_000], false).expect("writes");
     volume.fsync(one).expect_err("no node takes them");
@@ -315,7 +317,8 @@ fn an_fsync_makes_the_whole_file_durable() {
         println!("seed {seed}");
         let mut random = StdRng::seed_from_u64(seed);
         let world = World::new("rs:2+1", 3);
-        let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let (attributes, handle) =
+            world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
         let mut model: Vec<u8> = Vec::new();
         for _ in 0..120 {
             let (offset, length) = (random.random_range(0..60_000usize), random.random_range(1..6000usize));

@@ -16,7 +16,7 @@ fn content(number: usize) -> Vec<u8> {
 
 fn write(volume: &Volume, name: &str, offset: u64, data: &[u8]) {
     let found = volume.lookup(Ino::ROOT, name.as_bytes()).ok().map(|found| volume.open(found.ino, 0).expect("opens"));
-    let make = || volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, 0).expect("creates").1;
+    let make = || volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR).expect("creates").1;
     let handle = found.unwrap_or_else(make);
     volume.write(handle, offset, data, false).expect("writes");
     volume.release(handle);

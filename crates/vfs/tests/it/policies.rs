@@ -7,7 +7,7 @@ use weft_format::records::{RetainedRecord, Succession, Wanted};
 use weft_vfs::{Caller, Demand, POLICY_XATTR, Volume};
 
 fn create(volume: &Volume, parent: Ino, name: &str, data: &[u8]) -> Ino {
-    let (attributes, handle) = volume.create(&CALLER, parent, name.as_bytes(), 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, parent, name.as_bytes(), 0o644, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, data, false).expect("writes");
     volume.release(handle);
     attributes.ino

@@ -22,7 +22,7 @@ fn a_file_is_an_array_of_bytes() {
         let mut random = StdRng::seed_from_u64(seed);
         let world = World::new(["rs:4+2", "raid5:4", "raid6:6", "replica:3"][seed as usize % 4], 6);
         let volume = &world.volume;
-        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
         let mut model: Vec<u8> = Vec::new();
         for _ in 0..150 {
             let offset = random.random_range(0..300_000usize);
@@ -73,7 +73,7 @@ fn a_file_is_an_array_of_bytes() {
 fn an_unlinked_open_file_lives_until_it_is_closed() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"temporary", 0o600, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"temporary", 0o600, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, b"still here", false).expect("writes");
     volume.fsync(handle).expect("syncs");
     volume.unlink(Ino::ROOT, b"temporary").expect("unlinks");
@@ -97,7 +97,7 @@ fn shutting_down_loses_no_byte() {
     let content = |i: usize| vec![i as u8 + 1; i * 1_234_567 % 900_000 + 1];
     for i in 0..80 {
         let (_, handle) =
-            world.volume.create(&CALLER, Ino::ROOT, format!("f{i}").as_bytes(), 0o644, 0).expect("creates");
+            world.volume.create(&CALLER, Ino::ROOT, format!("f{i}").as_bytes(), 0o644, libc::O_RDWR).expect("creates");
         for (at, part) in content(i).chunks(random.random_range(1000..200_000)).scan(0, |at, part| {
             let here = *at;
             *at += part.len();
@@ -122,7 +122,7 @@ fn shutting_down_loses_no_byte() {
 fn sparse_files_have_holes_and_know_them() {
     let world = World::new("rs:4+2", 6);
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"sparse", 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"sparse", 0o644, libc::O_RDWR).expect("creates");
     let far = 5 << 30;
     volume.write(handle, far, b"data", false).expect("writes");
     for synced in [false, true] {
@@ -163,7 +163,7 @@ fn listing_continues_where_it_was_whatever_changes() {
 fn setting_an_owner_or_writing_clears_set_user_id() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o6755, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o6755, libc::O_RDWR).expect("creates");
     let chown = AttributeChange { uid: Some(5), ..AttributeChange::default() };
     assert_eq!(volume.set_attributes(attributes.ino, &chown).expect("chowns").mode, 0o755);
     let chmod = AttributeChange { mode: Some(0o6755), ..AttributeChange::default() };
@@ -184,7 +184,8 @@ fn a_size_that_was_seen_is_never_unseen() {
                 volume.sync().expect("syncs");
             }
         });
-        let (attributes, mut handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+        let (attributes, mut handle) =
+            volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
         let mut stale = 0;
         for size in 1..3000 {
             volume.write(handle, size - 1, b"x", false).expect("writes");
@@ -206,7 +207,7 @@ fn a_size_that_was_seen_is_never_unseen() {
 fn finding_31_bytes_that_replace_committed_ones_take_no_more_room() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let allocated = || volume.attributes(attributes.ino).expect("stats").allocated_bytes;
     volume.write(handle, 0, &[1; 100_000], false).expect("writes");
     assert_eq!(allocated(), 100_000);
@@ -235,7 +236,7 @@ fn finding_31_bytes_that_replace_committed_ones_take_no_more_room() {
 fn finding_31_making_room_and_holes_clears_set_user_id() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o755, 0).expect("creates");
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"tool", 0o755, libc::O_RDWR).expect("creates");
     volume.write(handle, 0, &[1; 10_000], false).expect("writes");
     let set = AttributeChange { mode: Some(0o6755), ..AttributeChange::default() };
     let keep_size = libc::FALLOC_FL_KEEP_SIZE;
@@ -255,7 +256,7 @@ fn new_bytes_and_new_owners_take_file_capabilities_away() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
     let root = Caller::new(0, 0);
-    let (file, handle) = volume.create(&root, Ino::ROOT, b"tool", 0o755, 0).expect("creates");
+    let (file, handle) = volume.create(&root, Ino::ROOT, b"tool", 0o755, libc::O_RDWR).expect("creates");
     let directory = volume.make_node(&root, Ino::ROOT, b"dir", Kind::Directory, 0o755, 0).expect("makes");
     let capability = b"security.capability";
     let set = |ino| volume.set_xattr(&root, ino, capability, b"any", XattrMode::Any).expect("sets");
@@ -298,7 +299,7 @@ fn new_bytes_and_new_owners_take_file_capabilities_away() {
 fn finding_31_access_times_follow_relatime_for_every_kind() {
     let world = World::new("rs:2+1", 3);
     let volume = &world.volume;
-    let (file, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, 0).expect("creates");
+    let (file, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let link = volume.symlink(&CALLER, Ino::ROOT, b"link", b"file").expect("makes");
     let directory = volume.make_node(&CALLER, Ino::ROOT, b"dir", Kind::Directory, 0o755, 0).expect("makes");
     volume.release(handle);

@@ -4,12 +4,13 @@ use crate::support::{CALLER, VOLUME, World, memory_nodes};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use weft_env::Env;
 use weft_format::Ino;
 use weft_format::records::Kind;
 use weft_meta::engines::MemoryKv;
+use weft_meta::kv::{Batch, Kv, KvError, Sessions, Snapshot};
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 use weft_vfs::open::{Members, start_volume};
@@ -23,6 +24,35 @@ struct Several {
     nodes: Members,
     kv: Arc<MemoryKv>,
     volumes: Vec<Arc<Volume>>,
+    /// Of each volume: is its metadata away?
+    are_away: Vec<Arc<AtomicBool>>,
+}
+
+/// A member whose server can be away, for what it wants to commit.
+struct Leaving {
+    member: Box<dyn Kv>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Kv for Leaving {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.member.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(KvError::Failed { store: "memory".into(), detail: "it is away".into() });
+        }
+        self.member.commit(batch)
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        self.member.flush()
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        self.member.sessions()
+    }
 }
 
 impl Several {
@@ -31,14 +61,17 @@ impl Several {
         World::<MemoryKv>::format(&kv, "rs:4+2", &nodes);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let mut several = Self { runtime, nodes, kv, volumes: Vec::new() };
+        let mut several = Self { runtime, nodes, kv, volumes: Vec::new(), are_away: Vec::new() };
         (0..count).for_each(|_| several.join());
         several
     }
 
     fn join(&mut self) {
         let env = Env::system();
-        let store = Store::open(Arc::new(self.kv.join()), &env).expect("it was formatted");
+        let is_away = Arc::<AtomicBool>::default();
+        let member = Leaving { member: Box::new(self.kv.join()), is_away: is_away.clone() };
+        self.are_away.push(is_away);
+        let store = Store::open(Arc::new(member), &env).expect("it was formatted");
         let store = store.as_member().expect("it has sessions");
         let fleet = Arc::new(Fleet::new(self.nodes.clone(), Default::default(), &env));
         let handle = self.runtime.handle().clone();
@@ -93,7 +126,7 @@ fn a_file_is_opened_as_it_was_closed_anywhere() {
     let seed = rand::random();
     println!("seed {seed}");
     let mut random = StdRng::seed_from_u64(seed);
-    let (attributes, handle) = several.volumes[0].create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    let (attributes, handle) = several.volumes[0].create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
     close(&several.volumes[0], handle);
     let (ino, mut model) = (attributes.ino, Vec::new());
     for step in 0..250 {
@@ -152,7 +185,7 @@ fn a_file_is_opened_as_it_was_closed_anywhere() {
 fn a_file_lives_as_long_as_anybody_has_it_open() {
     let several = Several::new(2);
     let [one, other] = &several.volumes[..] else { unreachable!() };
-    let (attributes, writing) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    let (attributes, writing) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
     let ino = attributes.ino;
     one.write(writing, 0, b"before", false).expect("written");
     close(one, writing);
@@ -225,7 +258,8 @@ fn one_of_many_makes_a_name_and_appended_records_are_whole() {
 fn a_lock_keeps_others_out_and_shows_what_was_closed_under_it() {
     const COUNTS: u64 = 60;
     let several = Several::new(3);
-    let (attributes, handle) = several.volumes[0].create(&CALLER, Ino::ROOT, b"count", 0o644, 0).expect("made");
+    let (attributes, handle) =
+        several.volumes[0].create(&CALLER, Ino::ROOT, b"count", 0o644, libc::O_RDWR).expect("made");
     several.volumes[0].write(handle, 0, &0u64.to_be_bytes(), false).expect("written");
     close(&several.volumes[0], handle);
     let ino = attributes.ino;
@@ -280,7 +314,7 @@ fn a_late_release_takes_no_lock_of_another() {
 fn a_volume_whose_session_ended_changes_nothing() {
     let several = Several::new(2);
     let [one, other] = &several.volumes[..] else { unreachable!() };
-    let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, 0).expect("made");
+    let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
     let ino = attributes.ino;
     let lock = |owner| LockRequest { owner, handle: Handle(1), pid: 1, first: 0, last: 9, is_exclusive: true };
     assert_eq!(one.lock(ino, lock(1)).expect("locked"), None);
@@ -303,4 +337,46 @@ fn a_volume_whose_session_ended_changes_nothing() {
     close(other, handle);
     assert_eq!(read_all(other, "f"), b"seen");
     assert!(one.lookup(Ino::ROOT, b"f").is_ok(), "it still reads");
+}
+
+/// An fsync never says that bytes are durable which a close of somebody else, or of another descriptor, has given up.
+#[test]
+fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
+    let several = Several::new(2);
+    let volume = &several.volumes[0];
+    let set_away = |is_away: bool| several.are_away[0].store(is_away, Ordering::Relaxed);
+    let (_, closing) = volume.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
+    let [other, reader] = [libc::O_RDWR, libc::O_RDONLY].map(|flags| open(volume, "f", flags).1);
+    // In the metadata's journal, and in segments.
+    for length in [10, 300_000] {
+        volume.fsync(closing).expect("synced");
+        let before = read_all(&several.volumes[1], "f");
+        volume.write(other, 0, &vec![1; length], false).expect("written");
+        set_away(true);
+        volume.flush(reader).expect("who only read has nothing to commit");
+        let error = volume.flush(closing).expect_err("nothing can be committed");
+        assert_eq!(error.errno(), libc::EIO, "{error}");
+        set_away(false);
+        volume.fsync(other).expect_err("its bytes were given up");
+        volume.fsync(other).expect("it was told");
+        // It is open still in a program that has forked, for example.
+        volume.fsync(closing).expect_err("the bytes were given up after this");
+        volume.fsync(closing).expect("it was told");
+        volume.flush(reader).expect_err("whoever has it open is told");
+        let later = open(volume, "f", libc::O_RDWR).1;
+        volume.fsync(later).expect("it wrote nothing that is lost");
+        close(volume, later);
+        assert!(read_all(&several.volumes[1], "f") == before);
+        assert!(read_all(volume, "f") == before, "{length}");
+        volume.write(other, 5, &vec![2; length], false).expect("written");
+        set_away(true);
+        volume.flush(reader).expect("who only read has nothing to commit");
+        set_away(false);
+        volume.fsync(other).expect("nothing was given up");
+        assert!(read_all(&several.volumes[1], "f")[5..] == vec![2; length]);
+    }
+    for handle in [closing, other, reader] {
+        close(volume, handle);
+    }
+    several.end();
 }

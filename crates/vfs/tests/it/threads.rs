@@ -23,7 +23,8 @@ struct Model {
 }
 
 fn make(volume: &Volume, name: String) -> Model {
-    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, 0).expect("creates");
+    let (attributes, handle) =
+        volume.create(&CALLER, Ino::ROOT, name.as_bytes(), 0o644, libc::O_RDWR).expect("creates");
     Model { name, ino: attributes.ino, handle, bytes: Vec::new() }
 }
 
