@@ -11,6 +11,7 @@ mod format;
 mod fsck;
 mod gc;
 mod get;
+mod guard;
 mod info;
 mod lab;
 mod ls;
@@ -120,6 +121,9 @@ pub enum Command {
     Node(node::Arguments),
     /// Mount a volume at a directory
     Mount(mount::Arguments),
+    /// Look after a mount, in a process of its own that the mount starts
+    #[command(hide = true)]
+    Guard(guard::Arguments),
     /// Unmount a volume, and wait until everything is on the nodes
     Umount(umount::Arguments),
     /// Copy files into a volume, mounted or not
@@ -188,6 +192,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Format(arguments) => format::run(&arguments),
         Command::Node(arguments) => node::run(&arguments),
         Command::Mount(arguments) => mount::run(&arguments),
+        Command::Guard(arguments) => guard::run(&arguments),
         Command::Umount(arguments) => umount::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
         Command::Get(arguments) => get::run(&arguments),

@@ -6,10 +6,11 @@
 //! The loop: the kernel's request -> one method of `adapter.rs` -> one call of `vfs::Volume` -> reply.
 //!
 //! Start reading at `adapter.rs` (the requests), `kernel.rs` and `changed_names.rs` (what the kernel keeps), then `session.rs` (mounting),
-//! `unmount.rs` and `mounts.rs` (the mount table); `translate.rs` is pure, `requests.rs` counts.
+//! `unmount.rs` and `mounts.rs` (the mount table), `guard.rs` (what ends a mount whose process cannot); `translate.rs` is pure, `requests.rs` counts.
 
 mod adapter;
 mod changed_names;
+pub mod guard;
 mod kernel;
 mod locks;
 pub mod mounts;

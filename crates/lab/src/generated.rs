@@ -200,7 +200,7 @@ impl Segments {
                 mode: None,
                 journal: Vec::new(),
                 journal_under: Vec::new(),
-                is_shared: false,
+                known_mtime: None,
             }
         };
         let commits: Vec<FileCommit> = files.iter().zip(&records).map(commit).collect();

@@ -266,8 +266,16 @@ pub struct FileCommit {
     /// is durable nowhere but there.
     pub journal_under: Vec<u64>,
     /// Other processes change the file, too: it never shrinks by this, its ctime does not go back, and what is journaled under the extents
-    /// goes, of every writer.
-    pub is_shared: bool,
+    /// goes, of every writer. The modification time that this process knew: where another has committed since, the file gets a later one
+    /// than both, which no kernel has seen with other bytes.
+    pub known_mtime: Option<Timestamp>,
+}
+
+impl FileCommit {
+    /// Do other processes change the file, too?
+    pub fn is_shared(&self) -> bool {
+        self.known_mtime.is_some()
+    }
 }
 
 /// Who may make policies.

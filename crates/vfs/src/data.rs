@@ -10,7 +10,7 @@ use crate::volume::Volume;
 use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
@@ -293,9 +293,10 @@ impl Volume {
     /// The last descriptor of a handle is gone.
     pub fn release(&self, handle: Handle) {
         let Some(open) = self.open_files.lock().remove(&handle.0) else { return };
-        let was_replaced = std::mem::take(&mut open.file.lock().replaced);
-        // A mapping may have changed it since it was closed.
-        if (was_replaced || self.is_shared())
+        open.file.mappable_count.fetch_sub(u32::from(open.is_mappable()), Ordering::Relaxed);
+        // A mapping may have changed it since it was closed, if the handle is for writing.
+        if open.writes()
+            && (std::mem::take(&mut open.file.lock().replaced) || self.is_shared())
             && let Err(mut error) = self.write_back.make_recoverable(&open.file)
         {
             if self.is_shared() {
@@ -349,6 +350,7 @@ impl Volume {
         self.write_back.change(state, |buffer| buffer.resized(size, stored));
         state.mtime = time;
         state.ctime = time;
+        state.known = (time, time);
         state.unsaved = stored != size;
         if state.unsaved {
             self.write_back.touch(file, state);
@@ -409,12 +411,13 @@ impl Volume {
             return Err(error.into());
         }
         state.forget_extents();
+        state.known = (time, time);
         self.write_back.change(&mut state, |buffer| buffer.discard(range));
         self.write_back.touch(file, &mut state);
         Ok(())
     }
 
-    /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`.
+    /// lseek(2) with `SEEK_DATA` or `SEEK_HOLE`. Where others may have mapped the file everything may be data.
     ///
     /// # Errors
     /// At or past the end, or no data up to it.
@@ -434,6 +437,9 @@ impl Volume {
         let size = state.buffer.size();
         if offset >= size {
             return Err(VfsError::NoSuchOffset);
+        }
+        if open.may_be_mapped_beside() {
+            return Ok(if whence == libc::SEEK_DATA { offset } else { size });
         }
         let (mut at, mut step) = (offset, SEEK_STEP_BYTES);
         while at < size {

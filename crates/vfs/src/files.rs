@@ -10,7 +10,7 @@ use crate::glimpse::Glimpse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Condvar, Mutex, MutexGuard};
@@ -29,6 +29,8 @@ pub(crate) struct File {
     state: Mutex<FileState>,
     /// The state is the store's, or newer; else nothing is known of the file yet.
     is_loaded: AtomicBool,
+    /// Handles by which a program may have mapped it and changes it there, of which nobody is told.
+    pub mappable_count: AtomicU32,
     /// Told whenever a segment of this file has settled: committed, or dirty again.
     pub settled: Condvar,
 }
@@ -83,6 +85,10 @@ impl Failures {
 pub(crate) struct FileState {
     pub mtime: Timestamp,
     pub ctime: Timestamp,
+    /// Of a shared file: both times as the store had them when it was asked or changed last.
+    pub known: (Timestamp, Timestamp),
+    /// Of a shared file: the kernel may have pages of bytes that were given up, and not be shown the time that it had before them.
+    pub was_given_up: bool,
     pub policy: PolicyId,
     /// Of a shared file when it was opened last: 0 if it had no name.
     pub nlink: u32,
@@ -114,6 +120,8 @@ impl FileState {
         Self {
             mtime: Timestamp::default(),
             ctime: Timestamp::default(),
+            known: Default::default(),
+            was_given_up: false,
             policy: PolicyId(0),
             nlink: 1,
             unsaved: false,
@@ -134,6 +142,7 @@ impl FileState {
         Self {
             mtime: attributes.mtime,
             ctime: attributes.ctime,
+            known: (attributes.mtime, attributes.ctime),
             policy: attributes.policy,
             nlink: attributes.nlink,
             buffer: Buffer::new(attributes.size),
@@ -158,6 +167,7 @@ impl FileState {
     /// Of a shared file: this is what others have committed by now. Bytes that are not committed here stay over it.
     pub fn adopt(&mut self, attributes: &Attributes) {
         self.forget_extents();
+        self.notice(attributes);
         (self.policy, self.nlink) = (attributes.policy, attributes.nlink);
         self.buffer.adopt(attributes.size);
         if !self.unsaved {
@@ -165,13 +175,33 @@ impl FileState {
         }
     }
 
+    /// Of a shared file: this is what the store says now. If others have changed it, what was looked up is old, and the kernel has to see a time
+    /// that it has not seen, since that is how it learns that its pages are old.
+    fn notice(&mut self, attributes: &Attributes) {
+        let times = (attributes.mtime, attributes.ctime);
+        if self.known == times {
+            return;
+        }
+        if self.unsaved && self.known.0 != attributes.mtime {
+            self.mtime = self.mtime.max(attributes.mtime).next();
+        }
+        self.known = times;
+        self.was_given_up = false;
+        self.forget_extents();
+    }
+
     /// Puts what is newer here over what the store said.
     pub fn overlay(&mut self, store: &Store, attributes: &mut Attributes) -> Result<(), MetaError> {
+        if store.is_shared() {
+            self.notice(attributes);
+        }
         if self.unsaved {
             let others = if store.is_shared() { attributes.size } else { 0 };
             attributes.size = self.buffer.size().max(others);
             attributes.mtime = self.mtime;
             attributes.ctime = attributes.ctime.max(self.ctime);
+        } else if self.was_given_up {
+            attributes.mtime = attributes.mtime.next();
         }
         let allocated_bytes = attributes.allocated_bytes + self.unallocated_bytes(store, attributes.ino)?;
         attributes.allocated_bytes = allocated_bytes.min(attributes.size.max(attributes.allocated_bytes));
@@ -208,7 +238,8 @@ impl FileState {
 impl File {
     fn new(ino: Ino) -> Self {
         let state = Mutex::new(FileState::unknown());
-        Self { ino, state, is_loaded: AtomicBool::new(false), settled: Condvar::new() }
+        let (is_loaded, mappable_count) = (AtomicBool::new(false), AtomicU32::new(0));
+        Self { ino, state, is_loaded, mappable_count, settled: Condvar::new() }
     }
 
     /// Asks the store, unless somebody did.
@@ -238,7 +269,8 @@ impl File {
     /// As the store has it. Readers beside the owner have one for each open, in no table.
     pub fn of(attributes: &Attributes) -> Arc<Self> {
         let (state, is_loaded) = (Mutex::new(FileState::new(attributes)), AtomicBool::new(true));
-        Arc::new(Self { ino: attributes.ino, state, is_loaded, settled: Condvar::new() })
+        let mappable_count = AtomicU32::new(0);
+        Arc::new(Self { ino: attributes.ino, state, is_loaded, mappable_count, settled: Condvar::new() })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, FileState> {

@@ -1,21 +1,29 @@
 //! Which programs of this process have asked for locks.
 
 use crate::request::Handle;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use weft_env::sync::Mutex;
 use weft_format::Ino;
 
-/// Who asked for locks of one file, and through which handle last. Held while the engine is asked, so that what is asked for one owner is done
-/// in one order.
-type Owners = Arc<Mutex<HashMap<u64, Handle>>>;
+/// Who asked for locks of one file. Held while the engine is asked, so that what is asked for one owner is done in one order.
+type Owners = Arc<Mutex<HashMap<u64, Owner>>>;
+
+/// What is known of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    /// Through which handle it asked last.
+    pub handle: Handle,
+    /// It may have had a lock alone, and written under it.
+    pub may_have_written: bool,
+}
 
 /// Who asked for locks through this process: others need not be asked about when a file is closed.
 #[derive(Default)]
 pub(crate) struct Lockers {
     files: Mutex<HashMap<Ino, Owners>>,
-    /// What could not be unlocked, because the engine was away: nobody else asks for it again.
-    pub left: Mutex<Vec<(Ino, u64, Handle)>>,
+    /// Owners whose locks are to go, and could not, because the engine was away: nobody else asks for it again.
+    pub left: Mutex<HashSet<(Ino, u64)>>,
 }
 
 impl Lockers {

@@ -2,8 +2,10 @@
 //! the kernel of the one machine keeps them.
 
 use crate::error::VfsError;
+use crate::lockers::Owner;
 use crate::request::Handle;
 use crate::volume::Volume;
+use std::collections::HashMap;
 use weft_format::Ino;
 use weft_meta::FileLock;
 use weft_meta::locks::in_the_way;
@@ -45,16 +47,28 @@ impl Volume {
         }
         let owners = self.lockers.of(ino);
         let mut owners = owners.lock();
-        if owners.insert(wanted.owner, wanted.handle).is_some() && !wanted.is_exclusive {
+        self.settle_left(ino, wanted.owner, &mut owners)?;
+        let before = owners.get(&wanted.owner).copied();
+        let had_written = before.is_some_and(|owner| owner.may_have_written);
+        let owner = Owner { handle: wanted.handle, may_have_written: had_written || wanted.is_exclusive };
+        owners.insert(wanted.owner, owner);
+        if had_written && !wanted.is_exclusive {
             // It may share what it had alone: others see what was written.
             self.commit_before_unlock(ino)?;
         }
-        let obstacle = self.store.lock(ino, self.file_lock(wanted))?;
+        let obstacle = self.store.lock(ino, self.file_lock(wanted)).inspect_err(|_| {
+            // It may have been given. Who is told of an error does not believe that it has it.
+            if before.is_none() {
+                self.lockers.left.lock().insert((ino, wanted.owner));
+            }
+        })?;
         if obstacle.is_none()
             && let Some(file) = self.files.peek(ino)
+            && let Err(error) = file.reload(&self.store)
         {
-            // What was written under a lock of another is seen under this one.
-            file.reload(&self.store)?;
+            // What was written under a lock of another is seen under this one, when it can be asked for.
+            tracing::debug!(%ino, "a lock was given, and the file is looked up later: {error}");
+            file.lock().forget_extents();
         }
         Ok(obstacle)
     }
@@ -71,9 +85,11 @@ impl Volume {
     pub fn unlock(&self, ino: Ino, part: LockRequest) -> Result<(), VfsError> {
         let Some(owners) = self.lockers.known(ino) else { return Ok(()) };
         let owners = owners.lock();
-        if owners.contains_key(&part.owner) {
-            // What cannot be committed must not come over what others write under their locks: then it stays locked.
-            self.commit_before_unlock(ino)?;
+        if let Some(owner) = owners.get(&part.owner) {
+            if owner.may_have_written {
+                // What cannot be committed must not come over what others write under their locks: then it stays locked.
+                self.commit_before_unlock(ino)?;
+            }
             self.store.unlock(ino, &self.file_lock(part))?;
         }
         Ok(())
@@ -84,45 +100,76 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be changed.
     pub fn unlock_all(&self, ino: Ino, owner: u64) -> Result<(), VfsError> {
-        self.unlock_if(ino, owner, |_| true)
+        self.unlock_each(ino, |number, _| number == owner)
     }
 
-    /// An open file is no more. If its number has gone to another, that one's locks stay.
+    /// An open file is no more, and so are the locks of all who asked for theirs through it last: its own (flock(2), `F_OFD_SETLK`), and of
+    /// processes, which have closed it.
     ///
     /// # Errors
     /// Metadata cannot be changed.
-    pub fn unlock_released(&self, ino: Ino, owner: u64, handle: Handle) -> Result<(), VfsError> {
-        self.unlock_if(ino, owner, |last| last == handle)
+    pub fn unlock_released(&self, ino: Ino, handle: Handle) -> Result<(), VfsError> {
+        self.unlock_each(ino, |_, owner| owner.handle == handle)
     }
 
-    fn unlock_if(&self, ino: Ino, owner: u64, is_over: impl Fn(Handle) -> bool) -> Result<(), VfsError> {
+    fn unlock_each(&self, ino: Ino, is_over: impl Fn(u64, &Owner) -> bool) -> Result<(), VfsError> {
         let Some(known) = self.lockers.known(ino) else { return Ok(()) };
         let mut owners = known.lock();
-        let Some(handle) = owners.get(&owner).copied().filter(|handle| is_over(*handle)) else { return Ok(()) };
-        // Unlocked it is either way: what cannot be committed is given up.
-        let committed = self.commit_before_unlock(ino).map_err(|error| match self.files.peek(ino) {
-            Some(file) => self.write_back.give_up(&file, error),
-            None => error,
-        });
-        let all = LockRequest { owner, handle, pid: 0, first: 0, last: u64::MAX, is_exclusive: false };
-        if let Err(error) = self.store.unlock(ino, &self.file_lock(all)) {
-            self.lockers.left.lock().push((ino, owner, handle));
-            return Err(error.into());
+        let over: Vec<(u64, Owner)> = owners
+            .iter()
+            .filter(|(number, owner)| is_over(**number, owner))
+            .map(|(number, owner)| (*number, *owner))
+            .collect();
+        let mut outcome = Ok(());
+        for (number, owner) in over {
+            outcome = outcome.and(self.unlock_owner(ino, number, owner, &mut owners));
         }
-        owners.remove(&owner);
         drop(owners);
         drop(known);
         self.lockers.forget_unused(ino);
-        committed
+        outcome
+    }
+
+    fn unlock_owner(
+        &self,
+        ino: Ino,
+        number: u64,
+        owner: Owner,
+        owners: &mut HashMap<u64, Owner>,
+    ) -> Result<(), VfsError> {
+        let committed = if owner.may_have_written { self.commit_before_unlock(ino) } else { Ok(()) };
+        // Unlocked it is either way: what cannot be committed is given up.
+        let committed = committed.map_err(|error| match self.files.peek(ino) {
+            Some(file) => self.write_back.give_up(&file, error),
+            None => error,
+        });
+        self.lockers.left.lock().insert((ino, number));
+        self.settle_left(ino, number, owners).and(committed)
+    }
+
+    /// Takes away what an owner has kept, if anything: before it gets a lock again, which would go with the rest.
+    fn settle_left(&self, ino: Ino, number: u64, owners: &mut HashMap<u64, Owner>) -> Result<(), VfsError> {
+        if !self.lockers.left.lock().contains(&(ino, number)) {
+            return Ok(());
+        }
+        let session = self.store.lock_session();
+        let all = FileLock { session, owner: number, pid: 0, first: 0, last: u64::MAX, is_exclusive: false };
+        self.store.unlock(ino, &all)?;
+        owners.remove(&number);
+        self.lockers.left.lock().remove(&(ino, number));
+        Ok(())
     }
 
     /// What could not be unlocked is tried again.
     pub(crate) fn unlock_again(&self) {
-        let left = std::mem::take(&mut *self.lockers.left.lock());
-        for (ino, owner, handle) in left {
-            if let Err(error) = self.unlock_released(ino, owner, handle) {
+        let left: Vec<(Ino, u64)> = self.lockers.left.lock().iter().copied().collect();
+        for (ino, number) in left {
+            let owners = self.lockers.of(ino);
+            if let Err(error) = self.settle_left(ino, number, &mut owners.lock()) {
                 tracing::debug!(%ino, "it stays locked: {error}");
             }
+            drop(owners);
+            self.lockers.forget_unused(ino);
         }
     }
 

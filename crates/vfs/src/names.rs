@@ -126,6 +126,7 @@ impl Volume {
         if let Some(mtime) = set.mtime {
             state.mtime = mtime;
         }
+        state.known = (attributes.mtime, attributes.ctime);
         state.ctime = ctime;
         state.overlay(&self.store, &mut attributes)?;
         Ok(Some(attributes))

@@ -2,7 +2,7 @@
 
 use crate::files::File;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use weft_env::sync::Mutex;
 use weft_format::Ino;
 use weft_transfer::Readahead;
@@ -30,5 +30,15 @@ impl OpenFile {
 
     pub fn writes(&self) -> bool {
         matches!(self.open_flags & libc::O_ACCMODE, libc::O_WRONLY | libc::O_RDWR)
+    }
+
+    /// May a program change the file by a mapping? That takes both.
+    pub fn is_mappable(&self) -> bool {
+        self.open_flags & libc::O_ACCMODE == libc::O_RDWR
+    }
+
+    /// May programs that have the file open by other handles change it by mappings?
+    pub fn may_be_mapped_beside(&self) -> bool {
+        self.file.mappable_count.load(Ordering::Relaxed) > u32::from(self.is_mappable())
     }
 }

@@ -122,7 +122,7 @@ impl Volume {
             mode: None,
             journal: Vec::new(),
             journal_under: Vec::new(),
-            is_shared: true,
+            known_mtime: Some(file.lock().known.0),
         };
         self.store.commit_files(&[], &[commit], now)?;
         file.reload(&self.store)?;

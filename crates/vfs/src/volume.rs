@@ -182,6 +182,7 @@ impl Volume {
 
     pub(crate) fn add_open_file(&self, open: OpenFile) -> Handle {
         let handle = self.next_handle.fetch_add(1, Ordering::Relaxed);
+        open.file.mappable_count.fetch_add(u32::from(open.is_mappable()), Ordering::Relaxed);
         self.open_files.lock().insert(handle, Arc::new(open));
         Handle(handle)
     }

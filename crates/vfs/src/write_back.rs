@@ -403,6 +403,7 @@ impl WriteBack {
             self.note_unstaged(file, state);
         }
         state.forget_extents();
+        state.known = (state.mtime, state.ctime);
         state.unsaved = match self.store.is_shared() {
             true => !state.buffer.is_empty(),
             false => state.buffer.committed_size() != state.buffer.size(),
@@ -523,6 +524,8 @@ impl WriteBack {
         let mut state = file.lock();
         state.failures.note_told(error.clone());
         self.change(&mut state, |buffer| buffer.discard(0..u64::MAX));
+        state.forget_extents();
+        state.was_given_up = true;
         state.unsaved = false;
         self.note_clean(file, &mut state);
         VfsError::Earlier(error)
@@ -560,6 +563,7 @@ impl WriteBack {
         if is_shared {
             self.change(state, Buffer::hand_over);
             state.forget_extents();
+            state.known = (state.mtime, state.ctime);
         } else {
             self.change(state, Buffer::note_journaled);
         }
@@ -733,7 +737,7 @@ fn file_commit(ino: Ino, state: &FileState, completion: &Completion, is_shared: 
         mode: None,
         journal: Vec::new(),
         journal_under: completion.journal_pages.clone(),
-        is_shared,
+        known_mtime: is_shared.then_some(state.known.0),
     }
 }
 

@@ -6,6 +6,7 @@ mod options;
 use crate::amount;
 use crate::arguments::{Bandwidth, Meta};
 use crate::care;
+use crate::commands::guard;
 use crate::daemon::{self, Outcome};
 use crate::metrics::{self, Endpoint};
 use crate::signals::Ending;
@@ -240,6 +241,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
             return Err(error.into());
         }
     };
+    guard::start(&mountpoint);
     let shown = shown(engine.metrics(), mounted.requests());
     match listener.map(|listener| Endpoint::start(listener, shown, engine.handle())).transpose() {
         Ok(_endpoint) => {

@@ -12,7 +12,8 @@ use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Somebody without rights.
 const NOBODY: u32 = 65534;
@@ -92,6 +93,60 @@ fn a_directory_is_listed_whole_while_it_changes() {
         }
     }
     assert!(stay.is_subset(&seen), "what stays is listed");
+    sandbox.umount();
+}
+
+/// The mount waits in the kernel for pages that a reader holds, and the reader for the mount: a process of its own ends that.
+#[test]
+fn a_mount_that_is_killed_while_it_waits_for_pages_leaves_no_program_waiting() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let path = sandbox.file("f");
+    fs::write(&path, vec![1; 1 << 20]).expect("written");
+    let read = "while True: os.posix_fadvise(f, 0, 0, os.POSIX_FADV_DONTNEED); os.pread(f, 1 << 20, 0)";
+    let write = "b = mmap.mmap(-1, 4096)\nwhile True: os.pwritev(f, [b], 0)";
+    let start = |flags: &str, what: &str| {
+        let script = format!("import mmap, os, sys\nf = os.open(sys.argv[1], {flags})\n{what}");
+        let mut program = Command::new("python3");
+        program.args(["-c", &script]).arg(&path).stderr(Stdio::null()).spawn().expect("python3 runs")
+    };
+    let readers = (0..4).map(|_| start("os.O_RDONLY", read));
+    let mut programs: Vec<Child> = readers.chain((0..6).map(|_| start("os.O_RDWR | os.O_DIRECT", write))).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    let mount = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
+    rustix::process::kill_process(mount, Signal::KILL).expect("killed");
+    let began = Instant::now();
+    let mut have_ended = || programs.iter_mut().all(|program| program.try_wait().expect("asked").is_some());
+    while !have_ended() && began.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let had_ended = have_ended();
+    let _ = sandbox.weft(["umount", "--force", &sandbox.mnt()]);
+    assert!(had_ended, "programs wait for a mount that was killed");
+}
+
+/// A copy that leaves holes out has what a program has written to the file by a mapping, of which the kernel does not tell.
+#[test]
+fn what_is_changed_in_a_mapping_is_copied_by_programs_that_leave_holes_out() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let (from, to) = (sandbox.file("mapped"), sandbox.file("copy"));
+    let script = "import mmap, os, sys\n\
+        f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n\
+        os.ftruncate(f, 1 << 24)\n\
+        m = mmap.mmap(f, 1 << 24)\n\
+        m[5000000:5000006] = b'mapped'\n\
+        print('done', flush=True)\n\
+        sys.stdin.read()\n";
+    let mut program = Command::new("python3");
+    program.args(["-c", script]).arg(&from).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().expect("python3 runs");
+    let mut said = [0; 5];
+    program.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("it has written");
+    // By a program that has no descriptor of it: closing one would write the mapping's pages.
+    let copied = Command::new("cp").arg("--sparse=auto").args([&from, &to]).status().expect("cp runs");
+    assert!(copied.success());
+    assert_eq!(fs::read(&to).expect("read")[5_000_000..5_000_006], *b"mapped");
+    drop(program.stdin.take());
+    assert!(program.wait().expect("it ends").success());
     sandbox.umount();
 }
 

@@ -66,6 +66,16 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
+impl Timestamp {
+    /// The next point in time.
+    pub fn next(self) -> Self {
+        match self.nanoseconds {
+            0..999_999_999 => Self { nanoseconds: self.nanoseconds + 1, ..self },
+            _ => Self { seconds: self.seconds.saturating_add(1), nanoseconds: 0 },
+        }
+    }
+}
+
 /// What `stat` says of an inode, and what it inherits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {

@@ -626,15 +626,15 @@ impl fuser::Filesystem for Adapter {
         node: INodeNo,
         handle: FileHandle,
         _flags: OpenFlags,
-        lock_owner: Option<LockOwner>,
+        _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
         self.serve(RequestKind::Release, || {
             let handle = translate::handle(handle);
             self.volume.release(handle);
-            // The last descriptor of an open file is gone, which may have been locked by flock(2).
-            let unlocked = lock_owner.map_or(Ok(()), |owner| self.volume.unlock_released(ino(node), owner.0, handle));
+            // The last descriptor of an open file is gone. The kernel tells of flock(2) and not of other locks of an open file.
+            let unlocked = self.volume.unlock_released(ino(node), handle);
             reply.give(unlocked.map_err(refused(RequestKind::Release)));
         });
     }

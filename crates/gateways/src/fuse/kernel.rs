@@ -3,7 +3,7 @@
 //! The kernel drops by itself what its own requests make stale, with three exceptions, which are the calls below. Those that
 //! wait for pages or directories that other requests hold must not run on a thread that answers requests: all of these
 //! threads could wait for one another. And a process that is killed while it waits so does not end, because those requests are never
-//! answered: so they are few, and none for what other mounts change.
+//! answered: so they are few, none is for what other mounts change, and `guard.rs` ends the mount then.
 
 use super::changed_names::ChangedNames;
 use fuser::{INodeNo, Notifier};

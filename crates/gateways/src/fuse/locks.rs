@@ -2,6 +2,8 @@
 //! was interrupted meanwhile, so its state is looked at.
 
 use fuser::LockOwner;
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 use weft_format::Ino;
@@ -47,20 +49,34 @@ pub(super) fn wait(volume: &Volume, ino: Ino, wanted: LockRequest, thread: u32) 
 
 /// Has the thread a signal that it will act on, or ended? What cannot be told is no.
 fn is_interrupted(thread: u32) -> bool {
-    match std::fs::read_to_string(format!("/proc/{thread}/status")) {
-        Ok(status) => has_signal(&status),
-        Err(error) => thread != 0 && error.kind() == std::io::ErrorKind::NotFound,
+    let status_of = |thread: &str| std::fs::read_to_string(format!("/proc/{thread}/status"));
+    match status_of(&thread.to_string()) {
+        Ok(status) => {
+            let leader = field(&status, "Tgid:").filter(|leader| *leader != thread.to_string());
+            has_signal(&status, leader.and_then(|leader| status_of(leader).ok()).as_deref())
+        }
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound && has_ended(thread),
     }
 }
 
-/// Of `/proc/PID/status`: is a signal pending that is neither blocked nor ignored?
-fn has_signal(status: &str) -> bool {
-    let mask = |name: &str| {
-        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
-        u64::from_str_radix(value.trim(), 16).ok()
-    };
-    let pending = mask("SigPnd:").unwrap_or(0) | mask("ShdPnd:").unwrap_or(0);
-    pending & !(mask("SigBlk:").unwrap_or(0) | mask("SigIgn:").unwrap_or(0)) != 0
+/// Threads of others may be hidden, which do not take signals from us either.
+fn has_ended(thread: u32) -> bool {
+    let thread = i32::try_from(thread).ok().and_then(Pid::from_raw);
+    thread.is_some_and(|thread| test_kill_process(thread) == Err(Errno::SRCH))
+}
+
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+}
+
+/// Of `/proc/PID/status`: is a signal pending that is neither blocked nor ignored? One that is for all threads of the process the kernel gives
+/// to its first thread, whose status is `leader` if this is another, unless it is blocked there.
+fn has_signal(status: &str, leader: Option<&str>) -> bool {
+    let mask = |status: &str, name: &str| field(status, name).and_then(|value| u64::from_str_radix(value, 16).ok());
+    let elsewhere = leader.map_or(0, |leader| !mask(leader, "SigBlk:").unwrap_or(0));
+    let shared = mask(status, "ShdPnd:").unwrap_or(0) & !elsewhere;
+    let pending = mask(status, "SigPnd:").unwrap_or(0) | shared;
+    pending & !(mask(status, "SigBlk:").unwrap_or(0) | mask(status, "SigIgn:").unwrap_or(0)) != 0
 }
 
 #[cfg(test)]
@@ -74,10 +90,16 @@ mod tests {
                 "Name:\tx\nSigPnd:\t{pending:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t{ignored:016x}\n"
             )
         };
-        assert!(!has_signal(&status(0, 0, 0, 0)));
-        assert!(has_signal(&status(4, 0, 2, 1)) && has_signal(&status(0, 8, 0, 0)));
-        assert!(!has_signal(&status(4, 0, 4, 0)) && !has_signal(&status(0, 4, 0, 4)));
-        assert!(!has_signal("nothing of it"));
+        let alone = |status: String| has_signal(&status, None);
+        assert!(!alone(status(0, 0, 0, 0)));
+        assert!(alone(status(4, 0, 2, 1)) && alone(status(0, 8, 0, 0)));
+        assert!(!alone(status(4, 0, 4, 0)) && !alone(status(0, 4, 0, 4)));
+        assert!(!alone("nothing of it".into()));
+        // One for all threads is the first one's, unless that has it blocked; one of a thread's own is its own.
+        let second = |status: String, leader: String| has_signal(&status, Some(&leader));
+        assert!(!second(status(0, 8, 0, 0), status(0, 8, 0, 0)));
+        assert!(second(status(0, 8, 0, 0), status(0, 8, 8, 0)));
+        assert!(second(status(8, 0, 0, 0), status(0, 0, 0, 0)));
     }
 
     #[test]

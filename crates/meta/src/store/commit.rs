@@ -242,7 +242,7 @@ fn commit_file(
         Kind::Directory => return Err(MetaError::IsDirectory),
         _ => return Err(MetaError::Invalid { what: "only a file has extents" }),
     }
-    let size = if file.is_shared { file.size.max(attributes.size) } else { file.size };
+    let size = if file.is_shared() { file.size.max(attributes.size) } else { file.size };
     if size < attributes.size {
         let beyond = size..u64::MAX;
         let reached = [
@@ -260,8 +260,11 @@ fn commit_file(
         attributes.size = size;
     }
     attributes.mode = file.mode.unwrap_or(attributes.mode);
-    attributes.mtime = file.mtime;
-    attributes.ctime = if file.is_shared { file.ctime.max(attributes.ctime) } else { file.ctime };
+    attributes.mtime = match file.known_mtime {
+        Some(known) if known != attributes.mtime => file.mtime.max(attributes.mtime).next(),
+        _ => file.mtime,
+    };
+    attributes.ctime = if file.is_shared() { file.ctime.max(attributes.ctime) } else { file.ctime };
     attributes.allocated_bytes = changes.take_allocated(file.ino, attributes.allocated_bytes)?;
     txn.put_inode(attributes);
     txn.forget_users(file.ino, changes)?;
@@ -288,7 +291,7 @@ fn place_all(
         segments.require(txn, extent.segment)?;
         cursor.used.insert(extent.segment);
         let range = extent.file_offset..extent.end();
-        let uncovered_to = if file.is_shared { txn.cut_journal(file.ino, range, CUT_PAIRS)? } else { range.end };
+        let uncovered_to = if file.is_shared() { txn.cut_journal(file.ino, range, CUT_PAIRS)? } else { range.end };
         // Where it lies over many old extents or pages it grows from transaction to transaction.
         cursor.placed_to = match clip(&extent, &(0..uncovered_to)) {
             Some(part) => txn.place_extent(file.ino, &part, changes)?,
@@ -329,7 +332,7 @@ fn journal_all(
         if !page.ranges.is_empty() {
             attributes.size = attributes.size.max(page.end());
         }
-        let page = if file.is_shared { txn.lay_over(file.ino, &page)? } else { page };
+        let page = if file.is_shared() { txn.lay_over(file.ino, &page)? } else { page };
         if page.ranges.is_empty() {
             txn.remove(key);
         } else {

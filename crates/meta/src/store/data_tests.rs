@@ -119,7 +119,7 @@ fn run_against_model(seed: u64, operations: u32) {
                         mode: None,
                         journal: Vec::new(),
                         journal_under: vec![first_page],
-                        is_shared: false,
+                        known_mtime: None,
                     });
                 }
                 store.commit_files(&[(segment, segment_record(filled))], &commits, now).unwrap();

@@ -250,7 +250,7 @@ pub(crate) fn file_commit(attributes: &Attributes, extents: Vec<Extent>) -> File
         mode: None,
         journal: Vec::new(),
         journal_under: Vec::new(),
-        is_shared: false,
+        known_mtime: None,
     }
 }
 

@@ -20,7 +20,7 @@ fn two() -> (Arc<MemoryKv>, [Store; 2], Ino) {
 }
 
 fn shared(attributes: &Attributes, extents: Vec<Extent>, journal: Vec<JournalPage>, size: u64) -> FileCommit {
-    FileCommit { extents, journal, size, is_shared: true, ..file_commit(attributes, Vec::new()) }
+    FileCommit { extents, journal, size, known_mtime: Some(attributes.mtime), ..file_commit(attributes, Vec::new()) }
 }
 
 #[derive(Clone, Debug)]

@@ -45,6 +45,8 @@ impl Changed {
 #[derive(Debug, Default)]
 pub struct Holding {
     held: BTreeSet<Ino>,
+    /// Of these a note may be there or not: a commit has failed, or is under way.
+    doubtful: BTreeSet<Ino>,
     looks: u64,
 }
 
@@ -184,11 +186,13 @@ impl Store {
         let session = self.own_session()?;
         // All of them: a look that has seen some only says nothing of the others.
         let orphans = self.orphans(usize::MAX)?;
-        if orphans.is_empty() && holding.held.is_empty() {
+        if orphans.is_empty() && holding.held.is_empty() && holding.doubtful.is_empty() {
             return Ok(orphans);
         }
         let open: BTreeSet<Ino> = orphans.iter().copied().filter(|ino| is_open(*ino)).collect();
-        let changed: Vec<Ino> = open.symmetric_difference(&holding.held).copied().collect();
+        let Holding { held, doubtful, .. } = &mut *holding;
+        doubtful.extend(open.symmetric_difference(held));
+        let changed: Vec<Ino> = holding.doubtful.iter().copied().collect();
         for inos in changed.chunks(CHANGED_AT_ONCE) {
             self.transact(|txn| {
                 for ino in inos {
@@ -198,11 +202,14 @@ impl Store {
             })?;
         }
         holding.held = open;
-        holding.looks += 1;
+        holding.doubtful.clear();
+        // It counts when it is noted: of one that failed nobody knows how long ago it began.
+        let looks = holding.looks + 1;
         self.transact(|txn| {
-            txn.put(Key::Look(session), values::number(holding.looks));
+            txn.put(Key::Look(session), values::number(looks));
             Ok(())
         })?;
+        holding.looks = looks;
         Ok(orphans)
     }
 
@@ -212,10 +219,12 @@ impl Store {
     /// `NotFound`: it is gone.
     pub fn hold(&self, holding: &mut Holding, ino: Ino) -> Result<(), MetaError> {
         let session = self.own_session()?;
+        holding.doubtful.insert(ino);
         self.transact(|txn| {
             txn.inode(ino)?;
             txn.hold(ino, session, true)
         })?;
+        holding.doubtful.remove(&ino);
         holding.held.insert(ino);
         Ok(())
     }

@@ -1,8 +1,10 @@
 use super::super::fixture::*;
 use super::*;
 use crate::engines::MemoryKv;
+use crate::kv::{Batch, Kv, KvError, Sessions, Snapshot};
 use std::sync::Arc;
 use weft_env::Env;
+use weft_env::sync::Mutex;
 use weft_format::records::Kind;
 
 fn member(kv: &Arc<MemoryKv>) -> Store {
@@ -75,4 +77,73 @@ fn what_the_dead_have_noted_goes() {
     assert_eq!((one.locks(ino).unwrap().len(), one.looks().unwrap().len()), (0, 0));
     one.reclaim(&[unused(ino)], at(7)).unwrap();
     assert!(one.attributes(ino).is_err());
+}
+
+/// A member of which some commits are not done, or done and not answered.
+struct Unsure {
+    member: Box<dyn Kv>,
+    /// Of the next commit: is it done? None: it is answered.
+    next: Mutex<Vec<Option<bool>>>,
+}
+
+impl Kv for Unsure {
+    fn snapshot(&self) -> Result<Box<dyn Snapshot + '_>, KvError> {
+        self.member.snapshot()
+    }
+
+    fn commit(&self, batch: Batch) -> Result<(), KvError> {
+        let next = self.next.lock().pop().flatten();
+        if next != Some(false) {
+            self.member.commit(batch)?;
+        }
+        match next {
+            None => Ok(()),
+            Some(_) => Err(KvError::Failed { store: "memory".into(), detail: "it is away".into() }),
+        }
+    }
+
+    fn flush(&self) -> Result<(), KvError> {
+        Ok(())
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        self.member.sessions()
+    }
+}
+
+#[test]
+fn notes_are_right_again_after_commits_that_failed_or_were_not_answered() {
+    let kv = Arc::new(MemoryKv::new());
+    format_in(kv.clone());
+    let one = member(&kv);
+    let unsure = Arc::new(Unsure { member: Box::new(kv.join()), next: Mutex::default() });
+    let other = Store::open(unsure.clone(), &Env::system()).unwrap().as_member().unwrap();
+    let ino = orphan(&one, "f");
+    let is_held = || one.reclaim(&[unused(ino)], at(6)).unwrap() == 1 && one.attributes(ino).is_ok();
+    let mut holding = Holding::default();
+    for is_done in [false, true] {
+        // It is noted, or seems not to be, and closed before the next look.
+        *unsure.next.lock() = vec![Some(is_done)];
+        other.hold(&mut holding, ino).unwrap_err();
+        other.look_at_orphans(&mut holding, |_| true).unwrap();
+        assert!(is_held());
+        *unsure.next.lock() = vec![Some(is_done)];
+        other.look_at_orphans(&mut holding, |_| false).unwrap_err();
+        other.look_at_orphans(&mut holding, |_| true).unwrap();
+        assert!(is_held());
+        other.look_at_orphans(&mut holding, |_| false).unwrap();
+    }
+    // A look that failed does not count: nobody may take the next one for the second after it.
+    let looks = || one.looks().unwrap()[&other.lock_session()];
+    let before = looks();
+    *unsure.next.lock() = vec![Some(false)];
+    other.look_at_orphans(&mut holding, |_| false).unwrap_err();
+    other.look_at_orphans(&mut holding, |_| false).unwrap();
+    assert_eq!(looks(), before + 1);
+    *unsure.next.lock() = vec![Some(true)];
+    other.hold(&mut holding, ino).unwrap_err();
+    other.look_at_orphans(&mut holding, |_| false).unwrap();
+    one.reclaim(&[unused(ino)], at(7)).unwrap();
+    assert!(one.attributes(ino).is_err(), "nobody has it open");
+    assert_clean(&one);
 }

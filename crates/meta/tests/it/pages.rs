@@ -33,7 +33,7 @@ fn fsync(store: &Store, ino: Ino, page: u64, number: u64) {
         mode: None,
         journal: vec![JournalPage { page, ranges: vec![(0, bytes)] }],
         journal_under: Vec::new(),
-        is_shared: false,
+        known_mtime: None,
     };
     store.commit_files(&[], &[commit], at(number as i64)).unwrap();
     store.flush().unwrap();

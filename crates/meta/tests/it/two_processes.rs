@@ -63,7 +63,7 @@ fn write(store: &Store, ino: Ino, segment_id: SegmentId, now: Timestamp) {
         mode: None,
         journal: Vec::new(),
         journal_under: Vec::new(),
-        is_shared: false,
+        known_mtime: None,
     };
     store.commit_files(&[(segment_id, segment([1, 2, 3], 1))], &[commit], now).unwrap();
 }

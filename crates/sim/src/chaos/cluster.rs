@@ -412,10 +412,14 @@ impl Cluster {
         }
     }
 
-    /// Kills a process; of a mount, its requests end.
+    /// Kills a process; of a mount, its requests end, and of the server, its other processes, which may wait for one another for ever.
     pub fn kill(&mut self, target: Target) {
         if let Some(mut process) = self.slot(target).take() {
             process.kill();
+        }
+        if target == Target::Server {
+            // What is left is seen where its disk is unmounted.
+            let _ = self.network.kill_all(self.machine(target));
         }
         if let Target::Mount(number) = target {
             self.abandon_mount(number);

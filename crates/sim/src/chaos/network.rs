@@ -2,6 +2,7 @@
 
 use super::process::must;
 use anyhow::Result;
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
@@ -92,6 +93,20 @@ impl Network {
         command
     }
 
+    /// Kills all processes of a machine.
+    ///
+    /// # Errors
+    /// Those of `ip`.
+    pub fn kill_all(&self, machine: usize) -> Result<()> {
+        let Some(name) = self.machines.get(machine) else { return Ok(()) };
+        for number in ip(&["netns", "pids", name])?.split_whitespace() {
+            // One may have ended meanwhile.
+            let process = number.parse().ok().and_then(Pid::from_raw);
+            process.map(|process| kill_process(process, Signal::KILL));
+        }
+        Ok(())
+    }
+
     /// From now on packets do not arrive, without an error for the sender.
     ///
     /// # Errors
@@ -99,7 +114,7 @@ impl Network {
     pub fn cut(&self, machine: usize, cut: Cut) -> Result<()> {
         let Some(switch) = &self.switch else { return Ok(()) };
         match cut {
-            Cut::Both => ip(&["-n", switch, "link", "set", &port(machine), "down"]),
+            Cut::Both => ip(&["-n", switch, "link", "set", &port(machine), "down"]).map(drop),
             Cut::Sent => queue("replace", &self.machines[machine], "eth0"),
             Cut::Received => queue("replace", switch, &port(machine)),
         }
@@ -126,13 +141,14 @@ fn port(machine: usize) -> String {
 
 /// A queue from which nothing is ever sent.
 fn queue(what: &str, namespace: &str, device: &str) -> Result<()> {
-    ip(&["netns", "exec", namespace, "tc", "qdisc", what, "dev", device, "root", "blackhole"])
+    ip(&["netns", "exec", namespace, "tc", "qdisc", what, "dev", device, "root", "blackhole"]).map(drop)
 }
 
-fn ip(arguments: &[&str]) -> Result<()> {
+/// What `ip` prints.
+fn ip(arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("ip");
     command.args(arguments);
-    must(command, DEADLINE).map(drop)
+    must(command, DEADLINE)
 }
 
 impl Drop for Network {

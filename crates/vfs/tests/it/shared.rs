@@ -3,18 +3,20 @@
 use crate::support::{CALLER, VOLUME, World, memory_nodes};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use weft_env::Env;
+use weft_env::sync::Receiver;
 use weft_format::Ino;
-use weft_format::records::Kind;
+use weft_format::records::{Kind, Timestamp};
 use weft_meta::engines::MemoryKv;
-use weft_meta::kv::{Batch, Kv, KvError, Sessions, Snapshot};
+use weft_meta::kv::{Batch, ChangedKeys, Kv, KvError, Sessions, Snapshot};
 use weft_meta::{MetaError, Store};
 use weft_transfer::{Fleet, Transfer};
 use weft_vfs::open::{Members, start_volume};
-use weft_vfs::{AttributeChange, Handle, LockRequest, Settings, VfsError, Volume};
+use weft_vfs::{AttributeChange, Handle, LockRequest, SetTime, Settings, VfsError, Volume};
 
 const SPAN: u64 = 200_000;
 
@@ -24,14 +26,27 @@ struct Several {
     nodes: Members,
     kv: Arc<MemoryKv>,
     volumes: Vec<Arc<Volume>>,
-    /// Of each volume: is its metadata away?
-    are_away: Vec<Arc<AtomicBool>>,
+    /// Of each volume: how its server fails.
+    servers: Vec<Arc<Mutex<Service>>>,
 }
 
-/// A member whose server can be away, for what it wants to commit.
+/// How a server answers commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Service {
+    #[default]
+    Good,
+    /// It does not, and does nothing.
+    Away,
+    /// It does what it is asked for, and is away before it answers.
+    Unanswered,
+}
+
+/// A member whose server can fail.
 struct Leaving {
     member: Box<dyn Kv>,
-    is_away: Arc<AtomicBool>,
+    server: Arc<Mutex<Service>>,
+    /// It hears what others change.
+    hears: bool,
 }
 
 impl Kv for Leaving {
@@ -40,10 +55,14 @@ impl Kv for Leaving {
     }
 
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
-        if self.is_away.load(Ordering::Relaxed) {
-            return Err(KvError::Failed { store: "memory".into(), detail: "it is away".into() });
+        let server = *self.server.lock().expect("not poisoned");
+        if server != Service::Away {
+            self.member.commit(batch)?;
         }
-        self.member.commit(batch)
+        match server {
+            Service::Good => Ok(()),
+            _ => Err(KvError::Failed { store: "memory".into(), detail: "it is away".into() }),
+        }
     }
 
     fn flush(&self) -> Result<(), KvError> {
@@ -51,26 +70,55 @@ impl Kv for Leaving {
     }
 
     fn sessions(&self) -> Option<&dyn Sessions> {
-        self.member.sessions()
+        Some(self)
+    }
+}
+
+impl Leaving {
+    fn of_member(&self) -> &dyn Sessions {
+        self.member.sessions().expect("a member has them")
+    }
+}
+
+impl Sessions for Leaving {
+    fn own(&self) -> Result<i64, KvError> {
+        self.of_member().own()
+    }
+
+    fn members(&self) -> Result<BTreeSet<i64>, KvError> {
+        self.of_member().members()
+    }
+
+    fn make_sure(&self) -> Result<(), KvError> {
+        self.of_member().make_sure()
+    }
+
+    fn changes(&self, tables: &'static [u8]) -> Option<Receiver<ChangedKeys>> {
+        if self.hears { self.of_member().changes(tables) } else { None }
     }
 }
 
 impl Several {
     fn new(count: usize) -> Self {
+        Self::that_hear(count, true)
+    }
+
+    /// Do they hear what others change?
+    fn that_hear(count: usize, hears: bool) -> Self {
         let (kv, nodes) = (Arc::new(MemoryKv::new()), memory_nodes(6));
         World::<MemoryKv>::format(&kv, "rs:4+2", &nodes);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-        let mut several = Self { runtime, nodes, kv, volumes: Vec::new(), are_away: Vec::new() };
-        (0..count).for_each(|_| several.join());
+        let mut several = Self { runtime, nodes, kv, volumes: Vec::new(), servers: Vec::new() };
+        (0..count).for_each(|_| several.join(hears));
         several
     }
 
-    fn join(&mut self) {
+    fn join(&mut self, hears: bool) {
         let env = Env::system();
-        let is_away = Arc::<AtomicBool>::default();
-        let member = Leaving { member: Box::new(self.kv.join()), is_away: is_away.clone() };
-        self.are_away.push(is_away);
+        let server = Arc::<Mutex<Service>>::default();
+        let member = Leaving { member: Box::new(self.kv.join()), server: server.clone(), hears };
+        self.servers.push(server);
         let store = Store::open(Arc::new(member), &env).expect("it was formatted");
         let store = store.as_member().expect("it has sessions");
         let fleet = Arc::new(Fleet::new(self.nodes.clone(), Default::default(), &env));
@@ -79,6 +127,10 @@ impl Several {
         let members = self.nodes.clone();
         let open_nodes = Box::new(move |_: &Store| Ok(members.clone()));
         self.volumes.push(start_volume(store, transfer, open_nodes, Settings::default()).expect("it starts"));
+    }
+
+    fn set_server(&self, volume: usize, service: Service) {
+        *self.servers[volume].lock().expect("not poisoned") = service;
     }
 
     fn end(self) {
@@ -108,6 +160,10 @@ fn open(volume: &Volume, name: &str, flags: i32) -> (Ino, Handle) {
 fn close(volume: &Volume, handle: Handle) {
     volume.flush(handle).expect("flushed");
     volume.release(handle);
+}
+
+fn lock(owner: u64, handle: Handle, is_exclusive: bool) -> LockRequest {
+    LockRequest { owner, handle, pid: 1, first: 0, last: u64::MAX, is_exclusive }
 }
 
 fn read_all(volume: &Volume, name: &str) -> Vec<u8> {
@@ -302,9 +358,9 @@ fn a_late_release_takes_no_lock_of_another() {
     let locks = || volume.store().locks(ino).expect("read").len();
     assert_eq!(volume.lock(ino, lock(1)).expect("asked"), None);
     assert_eq!(volume.lock(ino, lock(2)).expect("asked"), None);
-    volume.unlock_released(ino, 9, Handle(1)).expect("asked");
+    volume.unlock_released(ino, Handle(1)).expect("asked");
     assert_eq!(locks(), 1);
-    volume.unlock_released(ino, 9, Handle(2)).expect("asked");
+    volume.unlock_released(ino, Handle(2)).expect("asked");
     assert_eq!(locks(), 0);
     several.end();
 }
@@ -344,19 +400,22 @@ fn a_volume_whose_session_ended_changes_nothing() {
 fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
     let several = Several::new(2);
     let volume = &several.volumes[0];
-    let set_away = |is_away: bool| several.are_away[0].store(is_away, Ordering::Relaxed);
     let (_, closing) = volume.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
-    let [other, reader] = [libc::O_RDWR, libc::O_RDONLY].map(|flags| open(volume, "f", flags).1);
+    let other = open(volume, "f", libc::O_RDWR).1;
+    let open_for_reading = || open(volume, "f", libc::O_RDONLY);
+    let reader = open_for_reading().1;
     // In the metadata's journal, and in segments.
     for length in [10, 300_000] {
         volume.fsync(closing).expect("synced");
         let before = read_all(&several.volumes[1], "f");
         volume.write(other, 0, &vec![1; length], false).expect("written");
-        set_away(true);
+        let (ino, passing) = open_for_reading();
+        assert_eq!(volume.lock(ino, lock(7, passing, false)).expect("asked"), None);
+        several.set_server(0, Service::Away);
         volume.flush(reader).expect("who only read has nothing to commit");
         let error = volume.flush(closing).expect_err("nothing can be committed");
         assert_eq!(error.errno(), libc::EIO, "{error}");
-        set_away(false);
+        several.set_server(0, Service::Good);
         volume.fsync(other).expect_err("its bytes were given up");
         volume.fsync(other).expect("it was told");
         // It is open still in a program that has forked, for example.
@@ -369,14 +428,116 @@ fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
         assert!(read_all(&several.volumes[1], "f") == before);
         assert!(read_all(volume, "f") == before, "{length}");
         volume.write(other, 5, &vec![2; length], false).expect("written");
-        set_away(true);
+        several.set_server(0, Service::Away);
         volume.flush(reader).expect("who only read has nothing to commit");
-        set_away(false);
+        // Nor when its last descriptor and its lock go.
+        volume.unlock_all(ino, 7).expect_err("the server is away");
+        volume.release(passing);
+        several.set_server(0, Service::Good);
         volume.fsync(other).expect("nothing was given up");
         assert!(read_all(&several.volumes[1], "f")[5..] == vec![2; length]);
     }
     for handle in [closing, other, reader] {
         close(volume, handle);
     }
+    several.end();
+}
+
+/// A kernel drops its pages of a file where it is shown a time that it has not seen. So each commit of another has to show itself by one, also
+/// where bytes of this process lie over it.
+#[test]
+fn whoever_looks_at_an_open_file_sees_by_its_time_that_another_has_changed_it() {
+    let several = Several::that_hear(2, false);
+    let [one, other] = &several.volumes[..] else { unreachable!() };
+    let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
+    let ino = attributes.ino;
+    one.write(handle, 0, &[0; 10_000], false).expect("written");
+    one.fsync(handle).expect("synced");
+    for looks_between in [true, false] {
+        let theirs = open(other, "f", libc::O_RDWR).1;
+        one.write(handle, 0, b"a", false).expect("written");
+        let shown = one.attributes(ino).expect("stats").mtime;
+        other.write(theirs, 5000, b"b", false).expect("written");
+        other.flush(theirs).expect("committed");
+        let shown_there = other.attributes(ino).expect("stats").mtime;
+        if looks_between {
+            assert_ne!(one.attributes(ino).expect("stats").mtime, shown);
+        }
+        one.fsync(handle).expect("synced");
+        let both: Vec<_> = several.volumes.iter().map(|volume| volume.attributes(ino).expect("stats").mtime).collect();
+        assert_eq!(both[0], both[1]);
+        assert!(both[0] > shown && both[0] > shown_there, "{both:?} after {shown:?} and {shown_there:?}");
+        assert_eq!(one.read(handle, 5000, 1).expect("read"), &b"b"[..]);
+        close(other, theirs);
+    }
+    // What is given up is in the kernel's pages still.
+    let shown = one.attributes(ino).expect("stats").mtime;
+    one.write(handle, 0, b"c", false).expect("written");
+    several.set_server(0, Service::Away);
+    one.flush(handle).expect_err("it is given up");
+    several.set_server(0, Service::Good);
+    assert_ne!(one.attributes(ino).expect("stats").mtime, shown);
+    one.fsync(handle).expect_err("it is told");
+    close(one, handle);
+    several.end();
+}
+
+/// A time that a program sets is the file's, also if the program has written just before.
+#[test]
+fn a_time_that_is_set_stays() {
+    let several = Several::new(2);
+    let volume = &several.volumes[0];
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
+    volume.write(handle, 0, b"copied", false).expect("written");
+    let mtime = Timestamp { seconds: 1_000_000_000, nanoseconds: 999_999_999 };
+    let change = AttributeChange { mtime: Some(SetTime::To(mtime)), ..AttributeChange::default() };
+    assert_eq!(volume.set_attributes(attributes.ino, &change).expect("set").mtime, mtime);
+    close(volume, handle);
+    assert_eq!(several.volumes[1].attributes(attributes.ino).expect("stats").mtime, mtime);
+    several.end();
+}
+
+/// Who was shown by its time that a file has changed reads what it is now, though others' bytes were looked up a moment ago.
+#[test]
+fn what_is_read_is_no_older_than_the_time_that_was_shown() {
+    let several = Several::that_hear(2, false);
+    let [one, other] = &several.volumes[..] else { unreachable!() };
+    let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
+    one.write(handle, 0, &[0; 10_000], false).expect("written");
+    one.fsync(handle).expect("synced");
+    assert_eq!(one.read(handle, 0, 1).expect("read"), &[0][..]);
+    let theirs = open(other, "f", libc::O_RDWR).1;
+    other.write(theirs, 5000, b"b", false).expect("written");
+    close(other, theirs);
+    one.attributes(attributes.ino).expect("stats");
+    assert_eq!(one.read(handle, 5000, 1).expect("read"), &b"b"[..]);
+    close(one, handle);
+    several.end();
+}
+
+/// What could not be unlocked is unlocked later, unless the same program has got a lock meanwhile: that one stays.
+#[test]
+fn a_late_unlock_takes_no_lock_that_was_given_after_it() {
+    let several = Several::new(2);
+    let [one, other] = &several.volumes[..] else { unreachable!() };
+    let ino = one.make_node(&CALLER, Ino::ROOT, b"f", Kind::File, 0o644, 0).expect("made").ino;
+    let get = |volume: &Volume| volume.lock(ino, lock(9, Handle(1), true));
+    assert_eq!(get(one).expect("asked"), None);
+    several.set_server(0, Service::Away);
+    one.unlock_all(ino, 9).expect_err("the server is away");
+    several.set_server(0, Service::Good);
+    assert_eq!(get(one).expect("asked"), None);
+    // Two rounds of the house, and a moment.
+    std::thread::sleep(Duration::from_millis(1_300));
+    assert!(get(other).expect("asked").is_some());
+    one.unlock_all(ino, 9).expect("unlocked");
+    assert_eq!(get(other).expect("asked"), None);
+    other.unlock_all(ino, 9).expect("unlocked");
+    // A lock that was given without an answer is taken away again: its program does not know that it has it.
+    several.set_server(0, Service::Unanswered);
+    get(one).expect_err("nobody answers");
+    several.set_server(0, Service::Good);
+    until("nobody has it", || get(other).expect("asked").is_none());
+    other.unlock_all(ino, 9).expect("unlocked");
     several.end();
 }
