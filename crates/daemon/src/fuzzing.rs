@@ -45,8 +45,9 @@ const STREAM_BYTES: usize = 64 << 10;
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
     thread_local! {
+        // Its time stands still while something is to do, and else goes on to the next moment that somebody waits for.
         static RUNTIME: tokio::runtime::Runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     }
     RUNTIME.with(|runtime| runtime.block_on(work))
 }

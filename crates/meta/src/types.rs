@@ -265,9 +265,9 @@ pub struct FileCommit {
     /// Journal pages that may hold bytes under the extents. They lose these, and nothing else: what the extents do not cover
     /// is durable nowhere but there.
     pub journal_under: Vec<u64>,
-    /// Other processes change the file, too: it never shrinks by this, its ctime does not go back, and what is journaled under the extents
-    /// goes, of every writer. The modification time that this process knew: where another has committed since, the file gets a later one
-    /// than both, which no kernel has seen with other bytes.
+    /// The modification time that this process knew of a file that others change, too; `None`: nobody else does. Where another has committed
+    /// since, the file gets a later time than both, which no kernel has seen with other bytes. Such a file never shrinks by a commit, its ctime
+    /// does not go back, and what is journaled under the extents goes, of every writer.
     pub known_mtime: Option<Timestamp>,
 }
 

@@ -351,6 +351,7 @@ impl Volume {
         state.mtime = time;
         state.ctime = time;
         state.known = (time, time);
+        state.was_given_up = false;
         state.unsaved = stored != size;
         if state.unsaved {
             self.write_back.touch(file, state);

@@ -50,9 +50,8 @@ impl Failures {
         self.last = Some(error);
     }
 
-    /// A failure that somebody is told: only descriptors that are open now need to know.
-    pub fn note_told(&mut self, error: Arc<VfsError>) {
-        self.note(error);
+    /// Somebody is told of all so far: besides, only descriptors that are open now need to know.
+    pub fn note_told(&mut self) {
         self.told_count = self.count;
     }
 

@@ -14,6 +14,8 @@ type Owners = Arc<Mutex<HashMap<u64, Owner>>>;
 pub(crate) struct Owner {
     /// Through which handle it asked last.
     pub handle: Handle,
+    /// It was given a lock.
+    pub had_lock: bool,
     /// It may have had a lock alone, and written under it.
     pub may_have_written: bool,
 }

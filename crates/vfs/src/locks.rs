@@ -49,19 +49,23 @@ impl Volume {
         let mut owners = owners.lock();
         self.settle_left(ino, wanted.owner, &mut owners)?;
         let before = owners.get(&wanted.owner).copied();
-        let had_written = before.is_some_and(|owner| owner.may_have_written);
-        let owner = Owner { handle: wanted.handle, may_have_written: had_written || wanted.is_exclusive };
-        owners.insert(wanted.owner, owner);
-        if had_written && !wanted.is_exclusive {
+        let had_lock = before.is_some_and(|owner| owner.had_lock);
+        let may_have_written = before.is_some_and(|owner| owner.may_have_written);
+        let may_write = may_have_written || wanted.is_exclusive;
+        owners.insert(wanted.owner, Owner { handle: wanted.handle, had_lock, may_have_written: may_write });
+        if may_have_written && !wanted.is_exclusive {
             // It may share what it had alone: others see what was written.
             self.commit_before_unlock(ino)?;
         }
         let obstacle = self.store.lock(ino, self.file_lock(wanted)).inspect_err(|_| {
-            // It may have been given. Who is told of an error does not believe that it has it.
-            if before.is_none() {
+            // It may have been given. Who is told of an error does not believe that it has it. One that it had before stays.
+            if !had_lock {
                 self.lockers.left.lock().insert((ino, wanted.owner));
             }
         })?;
+        if obstacle.is_none() {
+            owners.insert(wanted.owner, Owner { handle: wanted.handle, had_lock: true, may_have_written: may_write });
+        }
         if obstacle.is_none()
             && let Some(file) = self.files.peek(ino)
             && let Err(error) = file.reload(&self.store)
@@ -140,7 +144,11 @@ impl Volume {
         let committed = if owner.may_have_written { self.commit_before_unlock(ino) } else { Ok(()) };
         // Unlocked it is either way: what cannot be committed is given up.
         let committed = committed.map_err(|error| match self.files.peek(ino) {
-            Some(file) => self.write_back.give_up(&file, error),
+            Some(file) => {
+                let error = self.write_back.give_up(&file, error);
+                file.lock().failures.note_told();
+                error
+            }
             None => error,
         });
         self.lockers.left.lock().insert((ino, number));

@@ -125,6 +125,7 @@ impl Volume {
         let mut attributes = apply()?;
         if let Some(mtime) = set.mtime {
             state.mtime = mtime;
+            state.was_given_up = false;
         }
         state.known = (attributes.mtime, attributes.ctime);
         state.ctime = ctime;

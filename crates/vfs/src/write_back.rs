@@ -167,6 +167,7 @@ impl WriteBack {
     pub fn touch(&self, file: &Arc<File>, state: &mut FileState) {
         state.mtime = self.now();
         state.ctime = state.mtime;
+        state.was_given_up = false;
         state.unsaved = true;
         if state.dirty_since.is_none() {
             state.dirty_since = Some(self.clock().now());
@@ -512,18 +513,25 @@ impl WriteBack {
         let recoverable = if is_due { self.make_recoverable(file) } else { Ok(()) };
         let earlier = file.lock().failures.tell(told);
         match recoverable {
-            Err(error) if self.store.is_shared() => Err(self.give_up(file, error)),
+            Err(error) if self.store.is_shared() => {
+                let error = self.give_up(file, error);
+                file.lock().failures.note_told();
+                Err(error)
+            }
             recoverable => recoverable.and(earlier),
         }
     }
 
     /// What could not be committed of a file that others change, too, is lost: later it would lie over what they write meanwhile. All of its
-    /// descriptors that are open now are told, for each may have written some of it. Gives what to say to who wanted it committed.
+    /// descriptors that are open now are told, for each may have written some of it. Gives what to say to who wanted it committed, if anybody.
     pub fn give_up(&self, file: &Arc<File>, error: VfsError) -> VfsError {
         let error = Arc::new(error);
         let mut state = file.lock();
-        state.failures.note_told(error.clone());
-        self.change(&mut state, |buffer| buffer.discard(0..u64::MAX));
+        state.failures.note(error.clone());
+        self.change(&mut state, |buffer| {
+            buffer.discard(0..u64::MAX);
+            buffer.adopt(buffer.committed_size());
+        });
         state.forget_extents();
         state.was_given_up = true;
         state.unsaved = false;

@@ -1,5 +1,6 @@
 //! `weft guard`: what a mount starts beside it, so that programs do not wait for ever if it is killed.
 
+use crate::signals::Ending;
 use anyhow::{Context, Result};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,8 +20,13 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Arguments { process, device, mountpoint } = arguments;
+    // Who ends a service sends signals to all its processes. This one stays until the mount has ended.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let _entered = runtime.enter();
+    let _caught = Ending::catch()?;
     guard::guard(*process, device, mountpoint).with_context(|| {
-        format!("the mount at {} is dead and cannot be ended: use `weft umount --force`", mountpoint.display())
+        let mountpoint = mountpoint.display();
+        format!("the mount at {mountpoint} is dead and cannot be ended: use `weft umount --force {mountpoint}`")
     })
 }
 
@@ -35,7 +41,7 @@ fn try_start(mountpoint: &Path) -> Result<()> {
     let Some(device) = guard::device(mountpoint)? else { return Ok(()) };
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["guard", &std::process::id().to_string(), &device]).arg(mountpoint);
-    // It keeps no directory in use, and a Ctrl-C at the terminal is for the mount alone.
+    // It keeps no directory and no pipe in use, and a Ctrl-C at the terminal is for the mount alone.
     command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command.spawn()?;
     Ok(())

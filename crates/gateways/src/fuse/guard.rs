@@ -5,13 +5,14 @@
 //! another process, which has nothing of the connection, looks after it: if the process is dead and the mount goes on, it ends the connection.
 
 use super::mounts::{self, Mount};
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::path::Path;
 use std::time::Duration;
 
 /// How often the process is looked at.
 const LOOK: Duration = Duration::from_secs(1);
-/// A process that was killed may end by itself within this time, as most do.
+/// A process that was killed ends by itself within this time, if it can.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The mount at a mountpoint, to be guarded.
@@ -25,16 +26,18 @@ pub fn device(mountpoint: &Path) -> std::io::Result<Option<String>> {
 /// Looks after the mount that `process` has at `mountpoint`, as `device`, until the process has ended.
 ///
 /// # Errors
-/// The process is dead, and the connection cannot be ended.
+/// The process is dead and cannot end, nor can the connection be ended.
 pub fn guard(process: u32, device: &str, mountpoint: &Path) -> std::io::Result<()> {
-    let status = || std::fs::read_to_string(format!("/proc/{process}/stat")).ok();
-    let Some(began) = status().as_deref().and_then(began_if_living) else { return Ok(()) };
-    while status().as_deref().and_then(began_if_living).is_some_and(|now| now == began) {
+    let status = || Status::of(process);
+    let Some(Status { began, .. }) = status() else { return Ok(()) };
+    while status().is_some_and(|now| now.began == began && !now.is_dead) {
         std::thread::sleep(LOOK);
     }
     std::thread::sleep(GRACE);
+    // If it has ended by itself, so has its connection, and what is mounted there now is another's, of the same number perhaps.
+    let is_stuck = status().is_some_and(|now| now.began == began && now.is_dead && now.has_threads);
     match ours(mountpoint)? {
-        Some(mount) if mount.device == device => end(device, mountpoint),
+        Some(mount) if is_stuck && mount.device == device => end(device, mountpoint),
         _ => Ok(()),
     }
 }
@@ -43,26 +46,45 @@ fn ours(mountpoint: &Path) -> std::io::Result<Option<Mount>> {
     Ok(mounts::at(mountpoint)?.filter(Mount::is_ours))
 }
 
-/// Every request that is under way fails, and the mount is dead. Of one that has ended already nothing changes.
+/// Every request that is under way fails, and the mount is dead.
 fn end(device: &str, mountpoint: &Path) -> std::io::Result<()> {
     // It is the minor number by which the kernel knows the connection. Who mounted may write here; only root may do the other.
     let minor = device.rsplit(':').next().unwrap_or_default();
-    match std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1") {
-        Ok(()) => Ok(()),
-        Err(_) => {
-            let flags = UnmountFlags::NOFOLLOW | UnmountFlags::DETACH | UnmountFlags::FORCE;
-            Ok(rustix::mount::unmount(mountpoint, flags)?)
-        }
+    if std::fs::write(format!("/sys/fs/fuse/connections/{minor}/abort"), "1").is_ok() {
+        return Ok(());
+    }
+    match rustix::mount::unmount(mountpoint, UnmountFlags::NOFOLLOW | UnmountFlags::FORCE) {
+        // The connection is ended before it is found that the mount is in use.
+        Ok(()) | Err(Errno::BUSY) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Of `/proc/PID/stat`: when the process began, in the machine's own count; `None` if it is dead, though threads of it may be left.
-fn began_if_living(status: &str) -> Option<String> {
-    // The second field is the program's name in brackets, and may have brackets in it; the third is the state, the 22nd the time.
-    let mut after_name = status.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = after_name.next()?;
-    let began = after_name.nth(18)?;
-    (!matches!(state, "Z" | "X")).then(|| began.to_owned())
+/// What `/proc/PID/stat` says of a process.
+#[derive(Debug, PartialEq, Eq)]
+struct Status {
+    /// When it began, in the machine's own count: another process may have its number later.
+    began: String,
+    /// Its first thread has ended.
+    is_dead: bool,
+    /// Others have not.
+    has_threads: bool,
+}
+
+impl Status {
+    /// `None`: nothing is left of it, or that cannot be told.
+    fn of(process: u32) -> Option<Self> {
+        Self::parse(&std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        // The second field is the program's name in brackets, and may have brackets in it; the third is the state, the 20th the number of
+        // threads, the 22nd the time.
+        let mut after_name = line.rsplit_once(')')?.1.split_ascii_whitespace();
+        let is_dead = matches!(after_name.next()?, "Z" | "X");
+        let has_threads = !matches!(after_name.nth(16)?, "0" | "1");
+        Some(Self { began: after_name.nth(1)?.to_owned(), is_dead, has_threads })
+    }
 }
 
 #[cfg(test)]
@@ -70,16 +92,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_lives_until_its_first_thread_is_dead() {
-        let status = |state: &str| {
-            let rest: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
-            format!("17 (a (name) S) {state} {}\n", rest.join(" "))
+    fn a_process_is_stuck_when_its_first_thread_is_dead_and_others_are_not() {
+        let line = |state: &str, threads: u32| {
+            let rest: Vec<String> = (4..20).map(|field| field.to_string()).collect();
+            format!("17 (a (name) S) {state} {} {threads} 0 1234 0\n", rest.join(" "))
         };
-        assert_eq!(began_if_living(&status("S")).as_deref(), Some("22"));
-        assert_eq!(began_if_living(&status("D")).as_deref(), Some("22"));
-        assert_eq!(began_if_living(&status("Z")), None);
-        assert_eq!(began_if_living("17 (cut"), None);
-        let own = std::fs::read_to_string("/proc/self/stat").expect("read");
-        assert!(began_if_living(&own).is_some_and(|began| began.parse::<u64>().is_ok()));
+        let status = |is_dead, has_threads| Some(Status { began: "1234".into(), is_dead, has_threads });
+        assert_eq!(Status::parse(&line("S", 20)), status(false, true));
+        assert_eq!(Status::parse(&line("D", 1)), status(false, false));
+        assert_eq!(Status::parse(&line("Z", 2)), status(true, true));
+        assert_eq!(Status::parse(&line("Z", 1)), status(true, false));
+        assert_eq!(Status::parse("17 (cut"), None);
+        let own = Status::of(std::process::id()).expect("it lives");
+        assert!(!own.is_dead && own.began.parse::<u64>().is_ok(), "{own:?}");
     }
 }

@@ -478,6 +478,9 @@ fn whoever_looks_at_an_open_file_sees_by_its_time_that_another_has_changed_it() 
     several.set_server(0, Service::Good);
     assert_ne!(one.attributes(ino).expect("stats").mtime, shown);
     one.fsync(handle).expect_err("it is told");
+    // But a time that is set is shown.
+    let change = AttributeChange { mtime: Some(SetTime::To(shown)), ..AttributeChange::default() };
+    assert_eq!(one.set_attributes(ino, &change).expect("set").mtime, shown);
     close(one, handle);
     several.end();
 }
@@ -533,7 +536,10 @@ fn a_late_unlock_takes_no_lock_that_was_given_after_it() {
     one.unlock_all(ino, 9).expect("unlocked");
     assert_eq!(get(other).expect("asked"), None);
     other.unlock_all(ino, 9).expect("unlocked");
-    // A lock that was given without an answer is taken away again: its program does not know that it has it.
+    // A lock that was given without an answer is taken away again: its program, which has waited for it, does not know that it has it.
+    assert_eq!(get(other).expect("asked"), None);
+    assert!(get(one).expect("asked").is_some());
+    other.unlock_all(ino, 9).expect("unlocked");
     several.set_server(0, Service::Unanswered);
     get(one).expect_err("nobody answers");
     several.set_server(0, Service::Good);
