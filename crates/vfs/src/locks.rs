@@ -87,15 +87,21 @@ impl Volume {
     /// # Errors
     /// Metadata cannot be changed.
     pub fn unlock(&self, ino: Ino, part: LockRequest) -> Result<(), VfsError> {
-        let Some(owners) = self.lockers.known(ino) else { return Ok(()) };
-        let owners = owners.lock();
+        let Some(known) = self.lockers.known(ino) else { return Ok(()) };
+        let mut owners = known.lock();
         if let Some(owner) = owners.get(&part.owner) {
             if owner.may_have_written {
                 // What cannot be committed must not come over what others write under their locks: then it stays locked.
                 self.commit_before_unlock(ino)?;
             }
             self.store.unlock(ino, &self.file_lock(part))?;
+            if (part.first, part.last) == (0, u64::MAX) {
+                owners.remove(&part.owner);
+            }
         }
+        drop(owners);
+        drop(known);
+        self.lockers.forget_unused(ino);
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use faults::{Fault, Trouble};
 use log::Log;
 use mounted_files::{Counts, Mountpoint};
 use phases::{Assignment, Mount, MountPhase};
-use process::GLANCE;
+use process::{GLANCE, own_mounts};
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sessions::Sessions;
@@ -133,6 +133,7 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
     if !rustix::process::geteuid().is_root() {
         bail!("chaos mounts file systems and makes network namespaces: run it as root");
     }
+    own_mounts().context("mounts of its own are not to be had")?;
     let weft = settings.weft.canonicalize().with_context(|| {
         format!(
             "there is no program {}: build it with `cargo build -p weft`, or name it with --weft",

@@ -1,6 +1,7 @@
 //! A process that chaos has started, commands that must end in time, and what keeps them apart from the programs.
 
 use anyhow::{Context, Result, bail};
+use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -140,6 +141,20 @@ pub fn must(command: Command, deadline: Duration) -> Result<String> {
 pub fn words(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// From now on mounts of this thread, and of those that it starts, are their own, and end with them. Whoever makes a namespace of mounts gets
+/// copies of all otherwise, and a disk whose power was cut stays as it is as long as a copy is there.
+///
+/// # Errors
+/// The kernel's.
+#[allow(unsafe_code)]
+pub fn own_mounts() -> std::io::Result<()> {
+    // SAFETY: nothing of this process depends on which namespace it is in.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
 }
 
 /// From now on descriptors are this thread's own. A process that another thread starts would get them otherwise, and close them as it starts:

@@ -540,6 +540,9 @@ fn a_late_unlock_takes_no_lock_that_was_given_after_it() {
     assert_eq!(get(other).expect("asked"), None);
     assert!(get(one).expect("asked").is_some());
     other.unlock_all(ino, 9).expect("unlocked");
+    // It had one before, which it gave up itself.
+    assert_eq!(get(one).expect("asked"), None);
+    one.unlock(ino, lock(9, Handle(1), false)).expect("unlocked");
     several.set_server(0, Service::Unanswered);
     get(one).expect_err("nobody answers");
     several.set_server(0, Service::Good);
