@@ -29,7 +29,7 @@ pub(crate) struct File {
     state: Mutex<FileState>,
     /// The state is the store's, or newer; else nothing is known of the file yet.
     is_loaded: AtomicBool,
-    /// Handles by which a program may have mapped it and changes it there, of which nobody is told.
+    /// Handles by which a program may have mapped it and changes it there, which the kernel does not tell.
     pub mappable_count: AtomicU32,
     /// Told whenever a segment of this file has settled: committed, or dirty again.
     pub settled: Condvar,
@@ -50,7 +50,7 @@ impl Failures {
         self.last = Some(error);
     }
 
-    /// Somebody is told of all so far: besides, only descriptors that are open now need to know.
+    /// Somebody knows of all so far: besides, only descriptors that are open now need to.
     pub fn note_told(&mut self) {
         self.told_count = self.count;
     }

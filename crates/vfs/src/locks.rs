@@ -48,24 +48,21 @@ impl Volume {
         let owners = self.lockers.of(ino);
         let mut owners = owners.lock();
         self.settle_left(ino, wanted.owner, &mut owners)?;
-        let before = owners.get(&wanted.owner).copied();
-        let had_lock = before.is_some_and(|owner| owner.had_lock);
-        let may_have_written = before.is_some_and(|owner| owner.may_have_written);
-        let may_write = may_have_written || wanted.is_exclusive;
-        owners.insert(wanted.owner, Owner { handle: wanted.handle, had_lock, may_have_written: may_write });
-        if may_have_written && !wanted.is_exclusive {
+        let new = Owner { handle: wanted.handle, had_lock: false, may_have_written: false };
+        let owner = owners.entry(wanted.owner).or_insert(new);
+        owner.handle = wanted.handle;
+        if owner.may_have_written && !wanted.is_exclusive {
             // It may share what it had alone: others see what was written.
             self.commit_before_unlock(ino)?;
         }
+        owner.may_have_written |= wanted.is_exclusive;
         let obstacle = self.store.lock(ino, self.file_lock(wanted)).inspect_err(|_| {
-            // It may have been given. Who is told of an error does not believe that it has it. One that it had before stays.
-            if !had_lock {
+            // It may have been given. Who gets an error does not believe that it has it. One that it had before stays.
+            if !owner.had_lock {
                 self.lockers.left.lock().insert((ino, wanted.owner));
             }
         })?;
-        if obstacle.is_none() {
-            owners.insert(wanted.owner, Owner { handle: wanted.handle, had_lock: true, may_have_written: may_write });
-        }
+        owner.had_lock |= obstacle.is_none();
         if obstacle.is_none()
             && let Some(file) = self.files.peek(ino)
             && let Err(error) = file.reload(&self.store)
@@ -150,11 +147,7 @@ impl Volume {
         let committed = if owner.may_have_written { self.commit_before_unlock(ino) } else { Ok(()) };
         // Unlocked it is either way: what cannot be committed is given up.
         let committed = committed.map_err(|error| match self.files.peek(ino) {
-            Some(file) => {
-                let error = self.write_back.give_up(&file, error);
-                file.lock().failures.note_told();
-                error
-            }
+            Some(file) => self.write_back.give_up_and_tell(&file, error),
             None => error,
         });
         self.lockers.left.lock().insert((ino, number));

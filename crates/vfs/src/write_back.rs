@@ -513,17 +513,20 @@ impl WriteBack {
         let recoverable = if is_due { self.make_recoverable(file) } else { Ok(()) };
         let earlier = file.lock().failures.tell(told);
         match recoverable {
-            Err(error) if self.store.is_shared() => {
-                let error = self.give_up(file, error);
-                file.lock().failures.note_told();
-                Err(error)
-            }
+            Err(error) if self.store.is_shared() => Err(self.give_up_and_tell(file, error)),
             recoverable => recoverable.and(earlier),
         }
     }
 
+    /// The same as [`Self::give_up`] for who tells a program what it gives.
+    pub fn give_up_and_tell(&self, file: &Arc<File>, error: VfsError) -> VfsError {
+        let error = self.give_up(file, error);
+        file.lock().failures.note_told();
+        error
+    }
+
     /// What could not be committed of a file that others change, too, is lost: later it would lie over what they write meanwhile. All of its
-    /// descriptors that are open now are told, for each may have written some of it. Gives what to say to who wanted it committed, if anybody.
+    /// descriptors that are open now learn of it, for each may have written some of it. Gives what to say to who wanted it committed.
     pub fn give_up(&self, file: &Arc<File>, error: VfsError) -> VfsError {
         let error = Arc::new(error);
         let mut state = file.lock();

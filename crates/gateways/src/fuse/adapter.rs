@@ -210,7 +210,7 @@ impl Adapter {
         }
     }
 
-    /// What the kernel is told of a name and its attributes, or the errno. Both are kept equally long.
+    /// What the kernel learns of a name and its attributes, or the errno. Both are kept equally long.
     fn named(&self, request: RequestKind, parent: INodeNo, found: Result<Attributes, VfsError>) -> Answer<Shown> {
         Ok(Shown { keep: self.keep_name(parent), ..self.shown(request, found)? })
     }

@@ -252,7 +252,7 @@ impl Chaos {
         let (begun, begins) = channel();
         let thread = std::thread::spawn(move || {
             own_descriptors().expect("a thread may have its own descriptors");
-            // If nobody waits for it any more, the run is over.
+            // Without a receiver the run is over.
             let _ = begun.send(());
             what(&program);
         });

@@ -143,7 +143,7 @@ pub fn words(command: &Command) -> String {
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
-/// From now on mounts of this thread, and of those that it starts, are their own, and end with them. Whoever makes a namespace of mounts gets
+/// From now on mounts of this thread, and of those that it starts, are their own, and end with them. Another process that makes a namespace of mounts gets
 /// copies of all otherwise, and a disk whose power was cut stays as it is as long as a copy is there.
 ///
 /// # Errors

@@ -397,7 +397,7 @@ fn a_volume_whose_session_ended_changes_nothing() {
 
 /// An fsync never says that bytes are durable which a close of somebody else, or of another descriptor, has given up.
 #[test]
-fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
+fn all_who_have_a_file_open_learn_what_a_close_gives_up() {
     let several = Several::new(2);
     let volume = &several.volumes[0];
     let (_, closing) = volume.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
@@ -421,7 +421,7 @@ fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
         // It is open still in a program that has forked, for example.
         volume.fsync(closing).expect_err("the bytes were given up after this");
         volume.fsync(closing).expect("it was told");
-        volume.flush(reader).expect_err("whoever has it open is told");
+        volume.flush(reader).expect_err("all who have it open learn of it");
         let later = open(volume, "f", libc::O_RDWR).1;
         volume.fsync(later).expect("it wrote nothing that is lost");
         close(volume, later);
@@ -446,7 +446,7 @@ fn what_a_close_gives_up_is_told_to_all_who_have_the_file_open() {
 /// A kernel drops its pages of a file where it is shown a time that it has not seen. So each commit of another has to show itself by one, also
 /// where bytes of this process lie over it.
 #[test]
-fn whoever_looks_at_an_open_file_sees_by_its_time_that_another_has_changed_it() {
+fn an_open_file_shows_by_its_time_that_another_has_changed_it() {
     let several = Several::that_hear(2, false);
     let [one, other] = &several.volumes[..] else { unreachable!() };
     let (attributes, handle) = one.create(&CALLER, Ino::ROOT, b"f", 0o644, libc::O_RDWR).expect("made");
@@ -477,7 +477,7 @@ fn whoever_looks_at_an_open_file_sees_by_its_time_that_another_has_changed_it() 
     one.flush(handle).expect_err("it is given up");
     several.set_server(0, Service::Good);
     assert_ne!(one.attributes(ino).expect("stats").mtime, shown);
-    one.fsync(handle).expect_err("it is told");
+    one.fsync(handle).expect_err("it learns of it");
     // But a time that is set is shown.
     let change = AttributeChange { mtime: Some(SetTime::To(shown)), ..AttributeChange::default() };
     assert_eq!(one.set_attributes(ino, &change).expect("set").mtime, shown);
