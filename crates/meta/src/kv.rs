@@ -214,6 +214,9 @@ impl Batch {
     }
 }
 
+/// The largest commit of an engine, in what [`Kv::share_of_commit`] counts in.
+pub const WHOLE_COMMIT: u64 = 1_000_000;
+
 /// An ordered, transactional key-value engine.
 pub trait Kv: Send + Sync {
     /// A view of everything committed so far through this engine, and at least everything that other processes had
@@ -228,6 +231,12 @@ pub trait Kv: Send + Sync {
     /// The same for a batch that frees room, or that is needed to free some: an engine takes it when there is no space for others.
     fn commit_freeing(&self, batch: Batch) -> Result<(), KvError> {
         self.commit(batch)
+    }
+
+    /// How much of the largest commit that the engine takes this write needs, at most, in millionths; 0: commits may be of any size.
+    fn share_of_commit(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+        let _ = (key, value);
+        0
     }
 
     /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.

@@ -90,16 +90,16 @@ pub enum ObjectError {
     },
     /// The record was stored at too few members, after all shards.
     #[error(
-        "{name} may be stored as version {version} or not: {accepted} members took its record, and {needed} are needed ({why}); look with `weft object stat`, or put it again with --replace"
+        "{name} may be stored as version {version} or not: members that took its record keep {kept} shards of a segment, and {needed} are needed ({why}); look with `weft object stat`, or put it again with --replace"
     )]
     NotCommitted {
         /// The object.
         name: String,
         /// The version.
         version: String,
-        /// Members that took the record.
-        accepted: usize,
-        /// Members that must.
+        /// Shards of a segment at members that took the record.
+        kept: usize,
+        /// How many must be.
         needed: usize,
         /// What one of the others said.
         why: String,

@@ -22,6 +22,8 @@ pub enum Step {
     Put,
     /// It has a node remove a shard.
     Remove,
+    /// A member removes a shard that another has as well.
+    RemoveCopy,
     /// It has a member store the record of an object.
     Record,
 }

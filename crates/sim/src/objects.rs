@@ -228,6 +228,9 @@ impl World {
             Turn::Image => {
                 self.machines.iter().filter(|_| self.scheduler.chance(500)).for_each(|machine| machine.take_image());
             }
+            Turn::LatePut if may_change => self.put_late(),
+            Turn::LatePut => {}
+            Turn::Return => self.leave_and_return(),
             Turn::Rest => self.wait(Duration::from_millis(self.scheduler.below(REST.as_millis() as u64))),
         }
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! commit   -> checks hold on (memtable over server)? -> memtable -> return
 //! flush    -> freeze the memtable, one commit of the engine below, forget the frozen part
-//! 100 ms, or 1 MiB -> the same, by a thread
+//! 100 ms, or 1 MiB, or half of what the engine below takes at once -> the same, by a thread
 //! snapshot = (memtable, snapshot of the engine below)                                      (behind/view.rs)
 //! ```
 //!
@@ -35,7 +35,7 @@ use crate::engines::route::{Route, route};
 #[cfg(feature = "shared")]
 use crate::keys::SHARED;
 use crate::keys::{Counter, SharedPrefix, Table};
-use crate::kv::{Batch, Kv, KvError, RangeCheck, Sessions, Snapshot};
+use crate::kv::{Batch, Kv, KvError, RangeCheck, Sessions, Snapshot, WHOLE_COMMIT};
 #[cfg(feature = "shared")]
 use crate::types::Access;
 use std::collections::BTreeMap;
@@ -85,6 +85,8 @@ struct Engine {
 #[derive(Default)]
 struct State {
     memtable: Memtable,
+    /// How much the next commit below has of the largest that there may be, at most.
+    share: u64,
     /// Batches ever committed, ...
     committed: u64,
     /// ... how many of them a commit below has that began, ...
@@ -98,7 +100,7 @@ struct State {
     /// A commit of what was pending that failed, or whose outcome is not known.
     unfinished: Option<Attempt>,
     /// A batch that was written through, and nobody knows whether it was: before anything else it is found out.
-    unsettled: Option<Attempt>,
+    unsettled: Option<Unsettled>,
     /// Views, by the number of batches that they see.
     views: BTreeMap<u64, usize>,
     /// The last batch that changed a key, of those since the oldest view.
@@ -130,6 +132,14 @@ struct Attempt {
     after: Mark,
 }
 
+/// A commit of which nobody knows whether it was done, and what is committed to find out. That is sent again as it was: the first may have been
+/// done as well.
+#[derive(Clone)]
+struct Unsettled {
+    attempt: Attempt,
+    nothing: Attempt,
+}
+
 impl State {
     /// Something is committed that changes these keys.
     fn note<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
@@ -155,13 +165,23 @@ impl State {
         self.memtable.bytes() as u64 > steps::bound(bytes)
     }
 
+    /// Is so much pending that it is filed at once?
+    fn has_enough(&self) -> bool {
+        self.has(FILE_BYTES) || self.share > WHOLE_COMMIT / 2
+    }
+
+    /// Does the next commit below take so much more?
+    fn takes(&self, share: u64) -> bool {
+        self.share + share <= WHOLE_COMMIT
+    }
+
     fn refuse_if_stopped(&self) -> Result<(), KvError> {
         self.stopped.clone().map_or(Ok(()), Err)
     }
 
     /// What is pending never happened.
     fn stop(&mut self, why: &KvError) -> KvError {
-        self.memtable = Memtable::default();
+        (self.memtable, self.share) = (Memtable::default(), 0);
         (self.unfinished, self.unsettled) = (None, None);
         self.stopped.get_or_insert_with(|| why.clone()).clone()
     }
@@ -177,7 +197,7 @@ impl State {
         let since = self.waiting_since.filter(|_| self.stopped.is_none())?;
         Some(match &self.failure {
             Some((_, failed)) => *failed + TRY_AGAIN_AFTER,
-            None if self.has(FILE_BYTES) => since,
+            None if self.has_enough() => since,
             None => since + FILE_AFTER,
         })
     }
@@ -279,7 +299,9 @@ impl Engine {
                 Ok((key.clone(), Some(value.map_err(damaged)?)))
             });
             let merged = merged.collect::<Result<Vec<_>, KvError>>()?;
-            let Some(mut state) = self.admit(frees_room)? else { continue };
+            let writes = batch.writes.iter().chain(&merged);
+            let share = writes.map(|(key, value)| self.below.share_of_commit(key, value.as_deref())).sum();
+            let Some(mut state) = self.admit(share, frees_room)? else { continue };
             let is_changed = asked.iter().any(|key| state.is_changed(key, view.seen()));
             if is_changed && !has_planted(Planted::CheckedOnce) {
                 drop(state);
@@ -290,12 +312,13 @@ impl Engine {
             }
             state.note(batch.changed_keys().map(Vec::as_slice));
             state.claims.extend(claims);
+            state.share += share;
             for (key, value) in batch.writes.into_iter().chain(merged) {
                 state.memtable.put(key.into(), value.map(Into::into));
             }
             let is_first = state.waiting_since.is_none();
             state.waiting_since.get_or_insert_with(|| self.env.clock.now());
-            if is_first || state.has(FILE_BYTES) {
+            if is_first || state.has_enough() {
                 self.work.notify_one();
             }
             drop(state);
@@ -303,8 +326,13 @@ impl Engine {
         }
     }
 
-    /// The lock, once the engine takes a batch; `None` if it had to wait for that, so that checks must be made again.
-    fn admit(&self, frees_room: bool) -> Result<Option<MutexGuard<'_, State>>, KvError> {
+    /// The lock, once the engine takes a batch with this share of a commit below; `None` if it had to wait for that, so that checks must be
+    /// made again.
+    fn admit(&self, share: u64, frees_room: bool) -> Result<Option<MutexGuard<'_, State>>, KvError> {
+        if share > WHOLE_COMMIT {
+            let detail = "a change is larger than its servers take at once; make it in parts".into();
+            return Err(KvError::Failed { store: self.store.clone(), detail });
+        }
         let mut state = self.state.lock();
         state.refuse_if_stopped()?;
         if let Some((failure @ KvError::Full { .. }, _)) = &state.failure
@@ -319,6 +347,11 @@ impl Engine {
         if state.unsettled.is_some() || state.has(PENDING_BYTES_MAX) {
             drop(state);
             self.file_all()?;
+            return Ok(None);
+        }
+        if !state.takes(share) {
+            drop(state);
+            self.take_turns(|state| state.takes(share))?;
             return Ok(None);
         }
         Ok(Some(state))
@@ -345,7 +378,8 @@ impl Engine {
             Err(error @ (KvError::Conflict | KvError::Damaged { .. })) => Err(error),
             Err(unknown) => {
                 state.waiting_since.get_or_insert_with(|| self.env.clock.now());
-                state.unsettled = Some(attempt);
+                let nothing = Attempt { batch: Batch::default(), after: self.new_mark(), ..attempt.clone() };
+                state.unsettled = Some(Unsettled { attempt, nothing });
                 Err(unknown)
             }
         }
@@ -431,9 +465,8 @@ impl Engine {
     }
 
     /// Was it done? If not, it never will be: the mark moves on.
-    fn find_out(&self, attempt: &Attempt) -> Result<(), KvError> {
-        let nothing = Attempt { batch: Batch::default(), after: self.new_mark(), ..attempt.clone() };
-        let mark = self.send_again(&nothing)?;
+    fn find_out(&self, Unsettled { attempt, nothing }: &Unsettled) -> Result<(), KvError> {
+        let mark = self.send_again(nothing)?;
         if ![&nothing.after, &attempt.after].contains(&&mark) {
             return Err(self.displaced());
         }
@@ -473,6 +506,7 @@ impl Engine {
     /// All that is pending.
     fn next_attempt(&self, state: &mut State, before: Mark) -> Attempt {
         let changes = state.memtable.freeze();
+        state.share = 0;
         state.begun = state.committed;
         if has_planted(Planted::FiledEarly) {
             state.filed = state.committed;

@@ -15,6 +15,8 @@ struct Server {
     /// Commits that were tried.
     tried: Mutex<Vec<Batch>>,
     session_is_over: Mutex<bool>,
+    /// The most writes that it takes in a commit, besides the mark; 0: any number.
+    writes_max: u64,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -41,12 +43,19 @@ impl Kv for Server {
             return Err(KvError::Displaced { sentence: "its session is over".into() });
         }
         self.tried.lock().push(batch.clone());
+        if self.writes_max > 0 && batch.writes.len() as u64 > self.writes_max + 1 {
+            return Err(failed());
+        }
         match self.faults.lock().pop_front() {
             None => self.kv.commit(batch),
             Some(Fault::Refused) => Err(failed()),
             Some(Fault::Full) => Err(KvError::Full { store: "server".into() }),
             Some(Fault::AnswerLost) => self.kv.commit(batch).and(Err(failed())),
         }
+    }
+
+    fn share_of_commit(&self, _key: &[u8], _value: Option<&[u8]>) -> u64 {
+        WHOLE_COMMIT.checked_div(self.writes_max).unwrap_or_default()
     }
 
     fn flush(&self) -> Result<(), KvError> {
@@ -172,6 +181,49 @@ fn what_cannot_be_filed_waits_and_is_told() {
     kv.commit(set(OWN, b"2")).unwrap();
     kv.flush().unwrap();
     assert_eq!(get(&server.kv, OWN), Some(b"2".to_vec()));
+}
+
+/// A server takes so much in a commit and no more. What would be more is filed before; so it is while the server is away, and after.
+#[test]
+fn no_commit_is_larger_than_the_server_takes() {
+    let server = Arc::new(Server { writes_max: 10, ..Server::default() });
+    let kv = over(&server);
+    let own = |number: u8| [OWN, &[number]].concat();
+    let commit = |number| kv.commit(set(&own(number), b"there"));
+    (0..10).for_each(|number| commit(number).unwrap());
+    assert!(server.tried.lock().is_empty());
+    commit(10).unwrap();
+    assert_eq!(server.tried.lock().len(), 1);
+    (11..20).for_each(|number| commit(number).unwrap());
+    // What it does not answer to stays as it was sent, and as much again has room beside it.
+    server.faults.lock().extend([Fault::Refused, Fault::Refused, Fault::AnswerLost]);
+    (20..30).for_each(|number| commit(number).unwrap());
+    commit(30).unwrap_err();
+    commit(30).unwrap_err();
+    (30..35).for_each(|number| commit(number).unwrap());
+    let all: Vec<_> = (100..111).map(|number| (own(number), Some(b"too many".to_vec()))).collect();
+    let too_large = kv.commit(Batch { writes: all, ..Batch::default() }).unwrap_err();
+    assert!(too_large.to_string().contains("in parts"), "{too_large}");
+    kv.flush().unwrap();
+    assert!((0..35).all(|number| get(&server.kv, &own(number)).is_some()));
+    assert_eq!(get(&kv, &own(100)), None);
+}
+
+/// Whether a commit was done is asked by a commit, whose answer may be lost as well. The owner has its place all the same.
+#[test]
+fn two_answers_that_are_lost_displace_nobody() {
+    let (server, kv) = behind();
+    server.kv.commit(set(SEGMENT, b"there")).unwrap();
+    for first in [Fault::Refused, Fault::AnswerLost] {
+        server.faults.lock().extend([first, Fault::AnswerLost]);
+        let before = get(&server.kv, OWN);
+        kv.commit(when(set(OWN, b"made"), SEGMENT, Some(b"there"))).unwrap_err();
+        // What was done has moved the mark, which is an answer.
+        assert_eq!(kv.flush().is_err(), first == Fault::Refused);
+        kv.flush().unwrap();
+        let expected = if first == Fault::Refused { before } else { Some(b"made".to_vec()) };
+        assert_eq!((get(&kv, OWN), get(&server.kv, OWN)), (expected.clone(), expected));
+    }
 }
 
 /// The commit was done though nobody heard of it. Since then a worker has changed what it made: the second attempt must not undo that.

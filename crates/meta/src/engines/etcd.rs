@@ -81,7 +81,7 @@ struct Engine {
     slots: Slots,
     /// A commit of this process has the lock, or wants it.
     locking: tokio::sync::Mutex<()>,
-    /// Until then the lock may be taken by a late copy of a request.
+    /// Until then the lock may be taken by a late copy of a request, and it is looked at once after.
     large_until: Mutex<Option<Instant>>,
     /// The owner's.
     cache: Option<Cache>,
@@ -206,6 +206,10 @@ impl Kv for EtcdKv {
             committed.and_then(|answer| answer)
         });
         committed.map_err(|failure| self.engine.error(failure))
+    }
+
+    fn share_of_commit(&self, key: &[u8], value: Option<&[u8]>) -> u64 {
+        plan::share(key, value, &self.engine.layout)
     }
 
     fn flush(&self) -> Result<(), KvError> {

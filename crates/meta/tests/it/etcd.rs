@@ -170,6 +170,34 @@ fn an_idle_owner_keeps_its_place_when_a_member_dies() {
     kv.commit(set(b"a", b"still here")).unwrap();
 }
 
+/// An owner that commits faster than it files has more pending than a request takes: of short keys, of long ones, and of large values.
+#[test]
+fn what_an_owner_has_pending_comes_in_commits_that_the_servers_take() {
+    let cluster = servers::Etcd::start(1);
+    let url = at(&cluster.url("weft"));
+    url.create().unwrap();
+    let kv = open(&url, Access::Owner);
+    let key = |table: u8, number: usize, key_bytes: usize| {
+        let mut key = vec![0; key_bytes];
+        key[0] = table;
+        key[1..9].copy_from_slice(&number.to_be_bytes());
+        key
+    };
+    for (table, key_bytes, value_bytes, count) in [(2, 9, 8, 6000), (3, 280, 40, 4000), (4, 30, 30_000, 150)] {
+        for number in 0..count {
+            kv.commit(set(&key(table, number, key_bytes), &vec![table; value_bytes])).unwrap();
+        }
+        kv.flush().unwrap();
+        assert_eq!(kv.snapshot().unwrap().scan(&[table], &[table + 1], usize::MAX).unwrap().len(), count);
+    }
+    let too_large: Vec<_> = (0..3000).map(|number| (key(5, number, 9), Some(vec![5]))).collect();
+    kv.commit(Batch { writes: too_large, ..Batch::default() }).unwrap_err();
+    kv.commit(set(&key(6, 0, 9), b"after it")).unwrap();
+    kv.close().unwrap();
+    drop(kv);
+    assert_eq!(get(&*open(&url, Access::Shared), &key(6, 0, 9)).as_deref(), Some(&b"after it"[..]));
+}
+
 /// With more checks than a transaction takes, and more changes; two of them at the same time, and small ones beside them that change what they
 /// check.
 #[test]

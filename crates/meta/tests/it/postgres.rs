@@ -3,9 +3,10 @@
 use crate::acknowledged::{
     Cutting, Worker, at, change_one_tree, count_by, counted, counter, creates_share_commits, open, refusal, work,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-use weft_env::Env;
+use std::time::{Duration, Instant};
+use weft_env::{Clock, Env, Sleep, SystemClock};
 use weft_meta::conformance::{get, set, when};
 use weft_meta::engines::OpenError;
 use weft_meta::kv::{Batch, Kv, KvError};
@@ -75,6 +76,61 @@ fn a_server_that_dies_and_returns_has_lost_and_doubled_nothing() {
         over.store(true, Ordering::Relaxed);
     });
     assert_eq!(counted(&*kv), done.load(Ordering::Relaxed));
+}
+
+/// A clock on which time goes twenty times as fast.
+struct Hasty(Instant);
+
+impl Hasty {
+    const FACTOR: u32 = 20;
+}
+
+impl Clock for Hasty {
+    fn now(&self) -> Instant {
+        self.0 + SystemClock.now().saturating_duration_since(self.0) * Self::FACTOR
+    }
+
+    fn unix_time(&self) -> Duration {
+        SystemClock.unix_time()
+    }
+
+    fn sleep_until(&self, moment: Instant) -> Sleep {
+        SystemClock.sleep_until(self.0 + moment.saturating_duration_since(self.0) / Self::FACTOR)
+    }
+
+    fn block(&self, time: Duration) {
+        SystemClock.block(time / Self::FACTOR);
+    }
+}
+
+/// While no standby is there, a commit waits at the server for as long as that takes. Those that are given up here do not wait on there: each
+/// would keep a connection, of which a server has a hundred.
+#[test]
+fn commits_that_are_given_up_while_no_standby_is_there_keep_no_connection() {
+    let server = servers::Postgres::start();
+    let url = at(&server.url("weft"));
+    url.create().unwrap();
+    let env = Env { clock: Arc::new(Hasty(SystemClock.now())), ..Env::system() };
+    let kv = url.open(Access::Shared, None, &env).unwrap();
+    kv.commit(set(b"a", b"before")).unwrap();
+    server.psql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+    server.psql("SELECT pg_reload_conf()");
+    std::thread::scope(|scope| {
+        for number in 0..8u8 {
+            let kv = &kv;
+            scope.spawn(move || kv.commit(set(&[b'b', number], b"alone")).unwrap_err());
+        }
+    });
+    let waiting = || server.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'").parse::<u32>();
+    let deadline = SystemClock.now() + Duration::from_secs(20);
+    // A sign of life may wait.
+    while waiting().unwrap() > 1 {
+        assert!(SystemClock.now() < deadline, "{} requests wait on", waiting().unwrap());
+        SystemClock.block(Duration::from_millis(50));
+    }
+    server.psql("ALTER SYSTEM RESET synchronous_standby_names");
+    server.psql("SELECT pg_reload_conf()");
+    kv.commit(when(set(b"a", b"after"), b"a", Some(b"before"))).unwrap();
 }
 
 /// The primary is gone for good, and its standby takes its place.

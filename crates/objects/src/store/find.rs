@@ -16,7 +16,7 @@ use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_nodes::{NodeError, NodeErrorKind};
 
 /// A member that does not say in this time what it has of a name is silent.
-const FIND_DEADLINE: Duration = Duration::from_secs(3);
+pub(super) const FIND_DEADLINE: Duration = Duration::from_secs(3);
 
 /// Rounds in which late members are asked again, where an object cannot be read without them. Each waits twice as long as the one before:
 /// 90 s in all.
@@ -68,7 +68,8 @@ impl ObjectStore {
         true
     }
 
-    async fn find_at(&self, hash: u64, nodes: Vec<NodeId>, deadline: Duration) -> Findings {
+    /// What these members say.
+    pub(crate) async fn find_at(&self, hash: u64, nodes: Vec<NodeId>, deadline: Duration) -> Findings {
         let question = &Question::Find { hash };
         let ask = |node: NodeId| async move { (node, self.ask_until(node, question, deadline).await) };
         let mut asked: FuturesUnordered<_> = nodes.into_iter().map(ask).collect();

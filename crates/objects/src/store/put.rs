@@ -1,8 +1,10 @@
 //! Storing an object: the shards of all segments, then the record at each member that holds some.
 
+use super::find::FIND_DEADLINE;
 use super::{Code, ObjectStore};
 use crate::closest::{Closest, closest};
 use crate::error::ObjectError;
+use crate::versions::places;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -99,13 +101,13 @@ impl ObjectStore {
             })
             .collect();
         let (accepted, why) = self.put_record(&record, hash, holders).await;
-        // A member that took the record keeps its shards: of each segment enough must be at such members.
-        let protected = |nodes: &Vec<NodeId>| nodes.iter().filter(|node| accepted.contains(node)).count();
-        let least = written.held.iter().map(protected).min().unwrap_or(accepted.len());
+        let kept = self.kept_at(&accepted, hash, &record, code.enough).await.unwrap_or(accepted.len());
         let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
-        if least < code.enough && !is_told_early {
+        if kept < code.enough && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
-            return Err(ObjectError::NotCommitted { name, version, accepted: least, needed: code.enough, why });
+            let was_taken = accepted.len() >= code.enough;
+            let why = if was_taken { "others have lost what they stored, or do not say".into() } else { why };
+            return Err(ObjectError::NotCommitted { name, version, kept, needed: code.enough, why });
         }
         let contents = record.contents().map_or(&[][..], |contents| &contents.alternates);
         let missing = contents.iter().filter(|alternate| alternate.node.is_none()).count();
@@ -117,6 +119,29 @@ impl ObjectStore {
             missing,
             record_copies: accepted.len(),
         })
+    }
+
+    /// How many shards of each segment are known to stay: it ends when enough are. `None`: there are no segments.
+    ///
+    /// A member that has a version's record keeps its shards, if it has them still. It is asked after it took the record: meanwhile its disk
+    /// may have been replaced, and of what others had they may have given up more than such a loss leaves.
+    async fn kept_at(
+        &self,
+        members: &BTreeSet<NodeId>,
+        hash: u64,
+        record: &ObjectRecord,
+        enough: usize,
+    ) -> Option<usize> {
+        let count = record.contents().map_or(0, |contents| contents.segments.len());
+        let mut findings = self.find_at(hash, members.iter().copied().collect(), FIND_DEADLINE).await;
+        for round in 0.. {
+            let found = |number: u32| places(hash, record.stamp, number, &findings).len();
+            let kept = (0..count as u32).map(found).min()?;
+            if kept >= enough || !self.find_late(hash, round, &mut findings).await {
+                return Some(kept);
+            }
+        }
+        None
     }
 
     /// Stores a record at members; those that took it, and why another did not.

@@ -94,10 +94,41 @@ async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
     let (put, kept) = tokio::join!(put, keeping);
     // Each member has decided once: given up, with its shards removed.
     assert_eq!((kept.given_up, kept.removed), (6, 6));
-    assert!(matches!(put, Err(ObjectError::NotCommitted { accepted: 0, .. })), "{put:?}");
+    assert!(matches!(put, Err(ObjectError::NotCommitted { kept: 0, .. })), "{put:?}");
     assert_eq!(cluster.get("a").await.unwrap(), b"before");
     for member in &cluster.members {
         assert_eq!(cluster.shards(member.id).await.len(), 1, "only those of the version before");
+    }
+}
+
+/// A member takes a record also if it has nothing else: its disk was replaced since it took a shard. What is left is not enough, and the put
+/// says so.
+#[tokio::test(start_paused = true)]
+async fn a_put_counts_shards_that_are_there_not_members_that_took_the_record() {
+    let cluster = TestCluster::new(6).await;
+    for lost in [2, 3] {
+        for member in &cluster.members {
+            member.fault.set_script(Box::new(|call| match call.key {
+                Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
+                    Fault::Delay(Duration::from_secs(30))
+                }
+                _ => Fault::None,
+            }));
+        }
+        let put = cluster.put("a", "rs:4+2", b"after", true);
+        let losing = async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            for member in &cluster.members[..lost] {
+                for key in cluster.shards(member.id).await {
+                    member.host.node().remove(key).await.unwrap();
+                }
+            }
+        };
+        let (put, ()) = tokio::join!(put, losing);
+        match lost {
+            2 => assert!(put.is_ok(), "{put:?}"),
+            _ => assert!(matches!(put, Err(ObjectError::NotCommitted { kept: 3, needed: 4, .. })), "{put:?}"),
+        }
     }
 }
 

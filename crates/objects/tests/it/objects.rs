@@ -149,7 +149,7 @@ async fn a_put_whose_client_dies_leaves_the_version_before() {
         }));
     }
     let failed = cluster.put("a", "rs:4+2", b"after", true).await.unwrap_err();
-    assert!(matches!(failed, ObjectError::NotCommitted { accepted: 0, .. }), "{failed}");
+    assert!(matches!(failed, ObjectError::NotCommitted { kept: 0, .. }), "{failed}");
     assert_eq!(cluster.get("a").await.unwrap(), b"before");
 }
 

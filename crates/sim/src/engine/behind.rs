@@ -23,7 +23,7 @@ use weft_env::{Clock, Env, steps};
 use weft_meta::engines::MemoryKv;
 use weft_meta::engines::behind::Behind;
 use weft_meta::engines::memory::MemorySnapshot;
-use weft_meta::kv::{Batch, Kv, KvError, Pair, Sessions, Snapshot};
+use weft_meta::kv::{Batch, Kv, KvError, Pair, Sessions, Snapshot, WHOLE_COMMIT};
 
 const LIVES_MAX: u64 = 4;
 const THREADS_MAX: u64 = 4;
@@ -34,6 +34,8 @@ const STEPS_MAX: u64 = 200_000;
 const STEPS_OF_LIFE: u64 = 1_500;
 /// A request or its answer takes up to this.
 const WAY_US_MAX: u64 = 3_000;
+/// The server takes no more in a commit, besides the mark: two or three batches of a program.
+const WRITES_MAX: u64 = 6;
 /// A copy of a request may come so late.
 const LATE_MS_MAX: u64 = 400;
 
@@ -90,6 +92,12 @@ impl Kv for Server {
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         self.way();
         let scheduler = running();
+        if batch.writes.len() as u64 > WRITES_MAX + 1 {
+            scheduler.complain(format!(
+                "{} writes come at once, and the server takes no more than {WRITES_MAX}",
+                batch.writes.len()
+            ));
+        }
         if scheduler.chance(self.lost) {
             if scheduler.chance(self.late) {
                 let (world, session) = (self.world.clone(), self.session);
@@ -107,6 +115,10 @@ impl Kv for Server {
         }
         self.way();
         done
+    }
+
+    fn share_of_commit(&self, _key: &[u8], _value: Option<&[u8]>) -> u64 {
+        WHOLE_COMMIT / WRITES_MAX
     }
 
     fn flush(&self) -> Result<(), KvError> {

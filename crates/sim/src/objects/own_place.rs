@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use weft_format::records::ObjectId;
 use weft_format::{NodeIdentity, ShardKey};
 use weft_nodes::NodeError;
 use weft_nodes::node::{Capability, Node, Page, ShardStat, Space};
@@ -34,6 +35,13 @@ impl OwnPlace {
         at: usize,
     ) -> Self {
         Self { process, place, noise, machines: machines.to_vec(), at }
+    }
+
+    /// Has another member the same shard?
+    fn is_copy(&self, key: ShardKey) -> bool {
+        let is_same = |held: &ShardKey| (held.segment, held.index) == (key.segment, key.index);
+        let others = self.machines.iter().enumerate().filter(|(at, _)| *at != self.at);
+        ObjectId::of(key.segment).is_data && others.into_iter().any(|(_, machine)| machine.stored().keys().any(is_same))
     }
 
     async fn take_time(&self) {
@@ -74,14 +82,15 @@ impl Node for OwnPlace {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        running().reach(self.process, &[Step::Remove], false);
+        let steps: &[Step] = if self.is_copy(key) { &[Step::Remove, Step::RemoveCopy] } else { &[Step::Remove] };
+        running().reach(self.process, steps, false);
         self.take_time().await;
         let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
         if let Some(why) = why_needed(VOLUME, &disks, self.at, key) {
             running().complain(format!("m{}: {why}", self.at + 1));
         }
         let done = self.place.remove(key).await;
-        running().reach(self.process, &[Step::Remove], true);
+        running().reach(self.process, steps, true);
         done
     }
 

@@ -19,6 +19,10 @@ pub enum Turn {
     Noise,
     /// Images are made of disks.
     Image,
+    /// A put ends so late that members have given it up, and some of them have lost what they had; then a member is struck.
+    LatePut,
+    /// A member is away until others have what it had, comes back, and is struck as it removes what is there twice now.
+    Return,
     /// Nothing, for up to a time that is longer than each grace time.
     Rest,
 }
@@ -30,6 +34,8 @@ pub enum Trouble {
     Kill,
     /// It stops for a while. Messages wait for it.
     Stop,
+    /// It answers, and its keeper does nothing for a while.
+    Hang,
     /// It is killed, and comes back with an empty disk.
     Empty,
     /// It is killed, and comes back with an old image of its disk.
@@ -38,8 +44,8 @@ pub enum Trouble {
     Rot,
 }
 
-/// Any two shards of each decode. With the second one most members are free for copies.
-const CODES: [&str; 2] = ["rs:2+3", "rs:2+1"];
+/// With the number of shards of a segment: any two of them decode. With the second one most members are free for copies.
+const CODES: [(&str, u64); 2] = [("rs:2+3", 5), ("rs:2+1", 3)];
 const TURNS_MAX: u64 = 50;
 /// Turns follow each other after up to so long.
 const TURN_MS: [u64; 3] = [10_000, 40_000, 200_000];
@@ -49,6 +55,8 @@ const TURN_MS: [u64; 3] = [10_000, 40_000, 200_000];
 pub struct Plan {
     /// The code of all objects.
     pub code: &'static str,
+    /// Shards of a segment.
+    pub shard_count: u64,
     /// How many names there are.
     pub names: usize,
     /// How many turns.
@@ -77,19 +85,24 @@ impl Plan {
             (Turn::Ambush, weight(1)),
             (Turn::Noise, weight(1)),
             (Turn::Image, 1),
+            (Turn::LatePut, weight(1)),
+            (Turn::Return, weight(1)),
             (Turn::Rest, weight(1)),
         ];
         let troubles = vec![
             (Trouble::Kill, 1 + weight(1)),
             (Trouble::Stop, weight(1)),
+            (Trouble::Hang, weight(1)),
             (Trouble::Empty, weight(1)),
             (Trouble::RollBack, weight(1)),
             (Trouble::Rot, weight(1)),
         ];
         let does = [(Kind::Put, 5), (Kind::Remove, 1 + weight(1)), (Kind::Get, 4)];
         let turns = 10 + below(TURNS_MAX - 9);
+        let (code, shard_count) = CODES[below(CODES.len() as u64) as usize];
         Self {
-            code: CODES[below(CODES.len() as u64) as usize],
+            code,
+            shard_count,
             names: 1 + below(super::NAMES.len() as u64) as usize,
             turns,
             changes: if below(2) == 0 { turns } else { 1 + below(turns) },

@@ -6,16 +6,16 @@ use weft_format::records::{ObjectId, ObjectRecord, ObjectSegment, ObjectState, S
 use weft_format::shard::{ShardIdentity, verify_object};
 use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
 
-/// Why the shard `key` on disk `at` is needed, as no other disk has it; `None`: it may go.
+/// Why the shard or record `key` on disk `at` is needed; `None`: it may go.
 ///
-/// It may if it is damaged or a record, if its version cannot be read anyway, if no disk has a record of the version, or if a newer one is
-/// there: a removal, or contents that can be read.
+/// It may if it is damaged, or if a newer version is there: a removal, or contents that can be read. So may a shard that another disk has, or
+/// whose version cannot be read anyway, or has no record on any disk; and every record but that of a removal.
 pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -> Option<String> {
     let id = ObjectId::of(key.segment);
     let is_sound = |disk: &Stored, key: ShardKey| {
         disk.get(&key).is_some_and(|object| verify_object(&ShardIdentity { volume, key }, object).is_ok())
     };
-    if !id.is_data || !is_sound(&disks[at], key) {
+    if id.is_data && !is_sound(&disks[at], key) {
         return None;
     }
     let sound = |segment: SegmentId, but: Option<usize>| -> BTreeSet<ShardIndex> {
@@ -24,7 +24,7 @@ pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) 
             disks.flat_map(|(_, disk)| disk.keys().filter(|key| key.segment == segment && is_sound(disk, **key)));
         keys.map(|key| key.index).collect()
     };
-    if sound(key.segment, Some(at)).contains(&key.index) {
+    if id.is_data && sound(key.segment, Some(at)).contains(&key.index) {
         return None;
     }
     let records = disks.iter().flatten().filter_map(|(key, object)| {
@@ -45,6 +45,11 @@ pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) 
     let is_newer = |record: &ObjectRecord| {
         record.stamp > id.stamp && (record.state == ObjectState::Removed || can_be_read(record.stamp))
     };
+    if !id.is_data {
+        let held = disks[at].get(&key).and_then(|object| ObjectRecord::unseal(volume, key, object).ok());
+        let is_needed = held.is_some_and(|held| held.state == ObjectState::Removed) && !records.iter().any(is_newer);
+        return is_needed.then(|| format!("{key} says that an object was removed, and nothing newer is there"));
+    }
     let is_needed = can_be_read(id.stamp) && !records.iter().any(is_newer);
     is_needed.then(|| format!("{key} is removed, which no other member has, and nothing newer can be read"))
 }

@@ -101,3 +101,19 @@ fn a_newer_version_is_enough_if_it_can_be_read() {
     replaced.insert(0, Stored::from([record(NEW, ObjectState::GivenUp)]));
     assert!(why_needed(VOLUME, &replaced, 2, shard(OLD, 1).0).is_none());
 }
+
+#[test]
+fn a_removal_is_kept_until_something_newer_is_there() {
+    let mut disks = whole();
+    let (key, object) = record(NEW, ObjectState::Removed);
+    disks[0].insert(key, object.clone());
+    disks[1].insert(key, object);
+    let is_needed = |disks: &[Stored]| why_needed(VOLUME, disks, 0, key).is_some();
+    assert!(is_needed(&disks));
+    assert!(why_needed(VOLUME, &disks, 0, record(OLD, contents()).0).is_none());
+    let newest = Stamp(9 << 20);
+    disks[2].extend([record(newest, contents()), shard(newest, 0)]);
+    assert!(is_needed(&disks));
+    disks[1].extend([shard(newest, 1)]);
+    assert!(!is_needed(&disks));
+}

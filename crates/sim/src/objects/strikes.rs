@@ -2,6 +2,7 @@
 
 use super::line::Noise;
 use super::plan::Trouble;
+use super::promise::Kind;
 use super::{SETTINGS, World};
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
 use crate::scheduler::running;
@@ -23,6 +24,8 @@ const PASSED_BY_MAX: u64 = 6;
 const CLIENTS_AWAITED: u32 = 50;
 const LOST_PER_MILLE_MAX: u64 = 60;
 const DOUBLED_PER_MILLE_MAX: u64 = 100;
+/// An operation that nothing strikes takes less.
+const OPERATION: Duration = Duration::from_secs(10);
 /// Calls to a place end after 60 s.
 const DISK_MS_MAX: u64 = 50_000;
 
@@ -47,13 +50,13 @@ impl World {
         self.faults += 1;
         let machine = self.machines[position].clone();
         self.scheduler.tell(|| format!("m{}: {trouble:?}", machine.id.0));
-        if trouble == Trouble::Stop {
-            self.scheduler.pause(machine.hold(), true);
-        } else {
-            self.scheduler.kill(machine.stop());
+        match trouble {
+            Trouble::Stop => self.scheduler.pause(machine.hold(), true),
+            Trouble::Hang => self.scheduler.pause(machine.process(), true),
+            _ => self.scheduler.kill(machine.stop()),
         }
         match trouble {
-            Trouble::Kill | Trouble::Stop => {}
+            Trouble::Kill | Trouble::Stop | Trouble::Hang => {}
             Trouble::Empty => machine.empty(),
             Trouble::RollBack => machine.roll_back(),
             Trouble::Rot => machine.rot(|| self.scheduler.below(4) == 0, |bytes| self.scheduler.below(bytes)),
@@ -65,7 +68,8 @@ impl World {
     pub(super) fn end_trouble(&mut self, position: usize) {
         let machine = self.machines[position].clone();
         self.scheduler.tell(|| format!("m{} is back", machine.id.0));
-        match machine.go_on() {
+        let hangs = || Some(machine.process()).filter(|process| self.scheduler.is_paused(*process));
+        match machine.go_on().or_else(hangs) {
             Some(process) => self.scheduler.pause(process, false),
             None => self.start_member(position),
         }
@@ -146,7 +150,12 @@ impl World {
     pub(super) fn spring(&mut self) {
         let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
         if let Some(position) = self.machines.iter().position(|machine| machine.process() == process) {
-            let trouble = if ambush.stroke == Stroke::Kill { Trouble::Kill } else { Trouble::Stop };
+            let trouble = match (ambush.stroke, ambush.step) {
+                (Stroke::Kill, _) => Trouble::Kill,
+                // Who is silent has no copy that others count on.
+                (_, Step::RemoveCopy) => Trouble::Hang,
+                _ => Trouble::Stop,
+            };
             return self.begin_trouble(position, trouble);
         }
         self.faults += 1;
@@ -157,6 +166,69 @@ impl World {
     pub(super) fn call_off_ambush(&mut self) {
         self.spring();
         self.scheduler.lay(None);
+    }
+
+    /// See [`super::plan::Turn::LatePut`].
+    pub(super) fn put_late(&mut self) {
+        if !self.may_strike_member() {
+            return;
+        }
+        self.call_off_ambush();
+        let name = self.a_name();
+        self.begin(Kind::Put, name);
+        self.wait(OPERATION);
+        let lasts = SETTINGS.leftover_grace + SETTINGS.superseded_grace;
+        // Before its last shard, or before all records.
+        let (step, passed_by) =
+            if self.scheduler.chance(500) { (Step::Put, self.plan.shard_count - 1) } else { (Step::Record, 0) };
+        let processes = vec![ProcessId(self.next_process)];
+        self.scheduler.lay(Some(Ambush { processes, step, is_behind: false, passed_by, stroke: Stroke::Stop(lasts) }));
+        self.begin(Kind::Put, name);
+        let goes_on = self.scheduler.now() + lasts;
+        self.wait(OPERATION);
+        if self.scheduler.chance(500) {
+            // Some have not given up yet when the client goes on: they lost their disk, or count from their new start on.
+            for trouble in [Trouble::Empty, Trouble::Kill] {
+                self.wait(CALM);
+                self.strike_briefly(trouble);
+            }
+        }
+        self.wait(goes_on.saturating_sub(self.scheduler.now()) + OPERATION);
+        self.call_off_ambush();
+        self.begin(Kind::Get, name);
+        self.wait(OPERATION);
+        self.strike(&[Trouble::Kill, Trouble::Stop]);
+        self.wait(SETTINGS.superseded_grace * 3);
+    }
+
+    /// See [`super::plan::Turn::Return`].
+    pub(super) fn leave_and_return(&mut self) {
+        if !self.may_strike_member() {
+            return;
+        }
+        self.call_off_ambush();
+        let position = self.strike(&[Trouble::Kill, Trouble::Stop]);
+        self.wait(SETTINGS.patience * 5);
+        self.end_trouble(position);
+        let processes = self.machines.iter().map(|machine| machine.process()).collect();
+        let stroke = Stroke::Stop(Duration::ZERO);
+        self.scheduler.lay(Some(Ambush { processes, step: Step::RemoveCopy, is_behind: false, passed_by: 0, stroke }));
+        self.wait(SETTINGS.superseded_grace * 4);
+        self.call_off_ambush();
+    }
+
+    /// One of these troubles for a member; which one.
+    fn strike(&mut self, troubles: &[Trouble]) -> usize {
+        let trouble = troubles[self.scheduler.below(troubles.len() as u64) as usize];
+        let position = self.scheduler.below(self.machines.len() as u64) as usize;
+        self.begin_trouble(position, trouble);
+        position
+    }
+
+    fn strike_briefly(&mut self, trouble: Trouble) {
+        let position = self.strike(&[trouble]);
+        self.wait(OPERATION);
+        self.end_trouble(position);
     }
 
     /// What the network and disks are like from now on.

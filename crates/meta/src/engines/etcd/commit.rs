@@ -134,10 +134,10 @@ impl Engine {
                     Ok(false) => Err(failure),
                     Err(_) => {
                         self.slots.leave(slot);
-                        Err(if failure == Failure::Conflict {
-                            Failure::Lost("it does not answer".into())
-                        } else {
-                            failure
+                        // It may have been done, so what the answer to a copy says is no outcome.
+                        Err(match failure {
+                            Failure::Conflict | Failure::Damaged(_) => Failure::Lost("it does not answer".into()),
+                            failure => failure,
                         })
                     }
                 }
@@ -194,13 +194,26 @@ impl Engine {
     /// With the lock.
     async fn commit_large(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
         let _turn = self.locking.lock().await;
-        *self.large_until.lock() = Some(self.server.env.clock.now() + LATE_MAX);
-        let lock = self.lock(own).await?;
-        let committed = self.commit_locked(plan, own, slot, lock).await;
-        if !matches!(committed, Ok(()) | Err(Failure::Lost(_) | Failure::Fenced)) {
-            self.unlock(lock).await?;
-        }
+        // Also if it is dropped midway.
+        self.expect_late_lock();
+        let committed = match self.lock(own).await {
+            Ok(lock) => {
+                let committed = self.commit_locked(plan, own, slot, lock).await;
+                match &committed {
+                    Ok(()) | Err(Failure::Lost(_) | Failure::Fenced) => committed,
+                    Err(_) => self.unlock(lock).await.and(committed),
+                }
+            }
+            Err(failure) => Err(failure),
+        };
+        // Its last request was sent just now.
+        self.expect_late_lock();
         committed
+    }
+
+    /// A copy of a request that was sent before now may take the lock for a while, or has it.
+    fn expect_late_lock(&self) {
+        *self.large_until.lock() = Some(self.server.env.clock.now() + LATE_MAX);
     }
 
     async fn commit_locked(&self, plan: &Plan, own: Own, slot: &mut Slot, lock: i64) -> Result<(), Failure> {
@@ -480,19 +493,21 @@ impl Engine {
         self.unlock(lock.create_revision).await
     }
 
-    /// For a while after a large commit: a late copy of a request may have taken the lock.
+    /// For a while after a large commit, and until the servers have answered once after that: a late copy of a request may have taken the
+    /// lock.
     pub(super) async fn free_late_lock(&self) -> Result<(), Failure> {
-        let is_over = self.large_until.lock().is_none_or(|until| self.server.env.clock.now() > until);
-        let Some(own) = *self.own.lock().await else { return Ok(()) };
-        if is_over {
-            return Ok(());
-        }
         let Ok(_turn) = self.locking.try_lock() else { return Ok(()) };
+        let Some(until) = *self.large_until.lock() else { return Ok(()) };
+        let Some(own) = *self.own.lock().await else { return Ok(()) };
+        let is_last = self.server.env.clock.now() > until;
         let found = self.server.ask(Range::of(self.layout.lock())).await?;
-        match found.kvs.first().filter(|lock| lock.value == own.session.to_be_bytes()) {
-            Some(lock) => self.unlock(lock.create_revision).await,
-            None => Ok(()),
+        if let Some(lock) = found.kvs.first().filter(|lock| lock.value == own.session.to_be_bytes()) {
+            self.unlock(lock.create_revision).await?;
         }
+        if is_last {
+            *self.large_until.lock() = None;
+        }
+        Ok(())
     }
 
     /// Of a commit whose outcome is not known: did it run? If it did not, it never will.

@@ -11,15 +11,21 @@
 use super::layout::{Layout, stored, stored_delta};
 use super::protocol::{Compare, Delete, Put, Relation, Request, Than, Transaction};
 use crate::deltas::{Delta, Directory};
-use crate::kv::{Batch, RangeCheck};
+use crate::kv::{Batch, RangeCheck, WHOLE_COMMIT};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A transaction takes 128 comparisons, and as many operations: etcd's default. Of operations that are transactions themselves each takes
 /// fewer, by the number of comparisons or operations around it.
 const NESTED_MAX: usize = 60;
 const COMPARISONS_MAX: usize = 128 - NESTED_MAX;
-/// Comparisons that a commit adds to those of its plan.
+/// Comparisons that a commit adds to those of its plan, and at most as many changes.
 const OWN: usize = 4;
+/// Changes of a plan: a part of the transaction is the count of the commit.
+const CHANGES_MAX: usize = (COMPARISONS_MAX - 1) * NESTED_MAX - OWN;
+/// Bytes of its changes. A request takes 1.5 MiB, etcd's default; the rest is for comparisons and questions.
+const BYTES_MAX: usize = 1400 << 10;
+/// What a key costs in a request besides its bytes, at most: its length, and those of what it is in.
+const KEY_BYTES: usize = 24;
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +118,18 @@ impl Plan {
             Request::Put(Put { key, value: stored_delta(delta), lease: 0 })
         })
     }
+}
+
+/// How much of the largest transaction a write needs, in millionths: [`crate::kv::Kv::share_of_commit`].
+pub(super) fn share(key: &[u8], value: Option<&[u8]>, layout: &Layout) -> u64 {
+    let key_bytes = layout.value(key).len() + KEY_BYTES;
+    // To set a value removes its deltas first, which names two keys as every removal does.
+    let (changes, bytes) = match value {
+        Some(value) => (2, 3 * key_bytes + value.len()),
+        None => (1, 2 * key_bytes),
+    };
+    let part = |count: usize, max: usize| (count as u64 * WHOLE_COMMIT).div_ceil(max as u64);
+    part(changes, CHANGES_MAX).max(part(bytes, BYTES_MAX))
 }
 
 pub(super) fn delete(key: Vec<u8>, range_end: Vec<u8>) -> Request {

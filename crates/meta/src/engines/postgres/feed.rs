@@ -98,9 +98,11 @@ impl Engine {
             request.push_str(&format!("; NOTIFY {}, '{notification}'", self.server.address.schema));
         }
         let connection = self.server.connection().await?;
-        let announced = self.server.env.clock.timeout(REQUEST_MAX, connection.client.batch_execute(&request)).await;
-        announced.map_err(|_| Failure::Lost("it does not answer".into()))?.map_err(|error| Failure::of(&error))?;
-        self.server.put_back(connection);
+        let announced = self.server.with(connection, async |connection| {
+            let announced = connection.client.batch_execute(&request).await;
+            announced.map(|()| connection).map_err(|error| Failure::of(&error))
+        });
+        self.server.put_back(announced.await??);
         Ok(())
     }
 

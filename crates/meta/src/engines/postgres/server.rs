@@ -8,8 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
 use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, Statement};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weft_env::Env;
 use weft_env::sync::Mutex;
@@ -18,6 +19,8 @@ use weft_env::sync::Mutex;
 const IDLE_MAX: usize = 16;
 /// Neither a connection nor a request is waited for longer; then another connection is tried.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(20);
+/// After the server was told that nobody waits for a request: then it has said goodbye, or is away.
+const FAREWELL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -132,12 +135,20 @@ impl Sql {
 pub(super) struct Connection {
     pub client: Client,
     statements: Vec<Statement>,
+    end: End,
 }
 
 impl Connection {
     pub fn of(&self, sql: Sql) -> &Statement {
         &self.statements[sql as usize]
     }
+}
+
+/// How a connection is ended that does not answer.
+#[derive(Clone)]
+struct End {
+    cancel: CancelToken,
+    served: AbortHandle,
 }
 
 /// Moves a connection's requests and answers until it ends. Requests on it then fail with the reason.
@@ -182,28 +193,68 @@ impl Server {
         &self,
         hear: impl Fn(Notification) + Send + 'static,
     ) -> Result<Client, tokio_postgres::Error> {
-        let (config, hear) = (&self.address.config, Box::new(hear));
+        self.connect_and_serve(Box::new(hear)).await.map(|(client, _)| client)
+    }
+
+    async fn connect_and_serve(
+        &self,
+        hear: Box<dyn Fn(Notification) + Send>,
+    ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+        let config = &self.address.config;
         match &self.tls {
             None => {
                 let (client, connection) = config.connect(NoTls).await?;
-                tokio::spawn(serve(connection, hear));
-                Ok(client)
+                Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()))
             }
             Some(tls) => {
                 let (client, connection) = config.connect(tls.clone()).await?;
-                tokio::spawn(serve(connection, hear));
-                Ok(client)
+                Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()))
             }
         }
     }
 
     async fn make(&self) -> Result<Connection, tokio_postgres::Error> {
-        let client = self.connect().await?;
+        let (client, served) = self.connect_and_serve(Box::new(|_| ())).await?;
         client.batch_execute(&sql::prepare(&self.address.schema)).await?;
         let texts: Vec<String> = Sql::ALL.into_iter().map(Sql::text).collect();
         let prepared = futures_util::future::try_join_all(texts.iter().map(|text| client.prepare(text)));
         let statements = prepared.await?;
-        Ok(Connection { client, statements })
+        let end = End { cancel: client.cancel_token(), served };
+        Ok(Connection { client, statements, end })
+    }
+
+    /// Does something with a connection. What takes too long is given up, at the server as well: it would keep the connection for as long as
+    /// it waits, as a commit does while no standby is there.
+    ///
+    /// # Errors
+    /// [`Failure::Lost`]: it took too long.
+    pub async fn with<T, W>(&self, connection: Connection, work: impl FnOnce(Connection) -> W) -> Result<T, Failure>
+    where
+        W: Future<Output = T>,
+    {
+        let end = connection.end.clone();
+        let done = self.env.clock.timeout(REQUEST_MAX, work(connection)).await;
+        done.map_err(|_| {
+            self.give_up(end);
+            Failure::Lost("it does not answer".into())
+        })
+    }
+
+    fn give_up(&self, End { cancel, served }: End) {
+        let (clock, tls) = (self.env.clock.clone(), self.tls.clone());
+        tokio::spawn(async move {
+            let canceled = async {
+                match tls {
+                    None => cancel.cancel_query(NoTls).await,
+                    Some(tls) => cancel.cancel_query(tls).await,
+                }
+            };
+            if let Ok(Err(error)) = clock.timeout(REQUEST_MAX, canceled).await {
+                tracing::debug!(%error, "the metadata server may go on with a request that was given up");
+            }
+            clock.sleep(FAREWELL).await;
+            served.abort();
+        });
     }
 
     /// One that nobody uses. Of an idle one it turns out when it is used whether it still stands.
@@ -258,14 +309,14 @@ impl Server {
         let mut pause = FIRST_PAUSE;
         loop {
             let lost = match self.connection().await {
-                Ok(connection) => match self.env.clock.timeout(REQUEST_MAX, work(connection)).await {
-                    Err(_) => "it does not answer".to_owned(),
+                Ok(connection) => match self.with(connection, &mut work).await {
                     Ok((connection, Ok(done))) => return Ok((connection, done)),
-                    Ok((_, Err(Failure::Lost(why)))) => why,
-                    Ok((connection, Err(failure))) => {
+                    Ok((connection, Err(failure))) if !matches!(failure, Failure::Lost(_)) => {
                         self.put_back(connection);
                         return Err(failure);
                     }
+                    Ok((_, Err(Failure::Lost(why)))) | Err(Failure::Lost(why)) => why,
+                    Ok((_, Err(failure))) | Err(failure) => return Err(failure),
                 },
                 Err(Failure::Lost(why)) => why,
                 Err(failure) => return Err(failure),

@@ -2,7 +2,7 @@
 //! begins, and the first is asked again in it, in the same round trip: if the answer is the same, the transaction's moment is as good as
 //! that of the first question. If it is not, the operation runs again, and for a while transactions begin with the first question.
 
-use super::server::{Connection, REQUEST_MAX, Server, Sql, Step, together};
+use super::server::{Connection, Server, Sql, Step, together};
 use super::{Engine, sql};
 use crate::deltas::merge;
 use crate::engines::remote::cache::Quiet;
@@ -86,12 +86,15 @@ impl<'e> View<'e> {
                 Stage::New => begin(&server, None, sql, &parameters).await,
                 Stage::Asked(before) => begin(&server, Some(&before), sql, &parameters).await,
                 Stage::Begun(connection) => {
-                    let asked = server.env.clock.timeout(REQUEST_MAX, query(&connection, sql, &parameters)).await;
-                    match asked.map(|rows| rows.map_err(|error| Failure::of(&error))) {
-                        Ok(Ok(rows)) => Ok((Stage::Begun(connection), rows)),
+                    let asked = server.with(connection, async |connection| {
+                        let rows = query(&connection, sql, &parameters).await.map_err(|error| Failure::of(&error));
+                        (connection, rows)
+                    });
+                    match asked.await {
+                        Ok((connection, Ok(rows))) => Ok((Stage::Begun(connection), rows)),
                         // The moment of the view is gone with its transaction.
-                        Ok(Err(Failure::Lost(_))) | Err(_) => Err(Failure::Conflict),
-                        Ok(Err(failure)) => Err(failure),
+                        Ok((_, Err(Failure::Lost(_)))) | Err(_) => Err(Failure::Conflict),
+                        Ok((_, Err(failure))) => Err(failure),
                     }
                 }
                 Stage::Lost => Err(Failure::Conflict),
