@@ -134,14 +134,17 @@ pub trait Catalogue: Send + Sync {
     /// The same, with the defects found, which are added to the noted ones. Without any defects, every shard is to be read.
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError>;
 
-    /// Notes the defects of a segment's shards and replaces the previous note. The segment is marked.
-    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError>;
+    /// After a look at a segment's shards: puts `after` in the place of the note `before`, which was there before the look; `None`: nothing
+    /// is noted. False: another note is there by now, and stays.
+    fn replace_damage(
+        &self,
+        segment: SegmentId,
+        before: Option<&DamageRecord>,
+        after: Option<&DamageRecord>,
+    ) -> Result<bool, CatalogueError>;
 
     /// The noted defects of a segment's shards; `None`: it is not marked.
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError>;
-
-    /// Takes the mark away: every shard was read and found sound.
-    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError>;
 
     /// Makes every change committed before the call durable. It comes between the reading that finds a shard unneeded and the removal.
     fn flush(&self) -> Result<(), CatalogueError>;

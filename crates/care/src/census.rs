@@ -301,20 +301,21 @@ pub(crate) async fn census(
         }
         let mut looks = TaskSet::new(transfer.runtime());
         for Surveyed { segment, record, .. } in group {
-            let transfer = transfer.clone();
+            let (transfer, noted) = (transfer.clone(), catalogue.damage(segment)?);
             looks.spawn(async move {
                 let health = match look {
                     Look::Everything => transfer.verify(segment, &record).await,
                     Look::Record | Look::Lengths => transfer.census(segment, &record).await,
                 };
-                (segment, record, health)
+                (segment, record, noted, health)
             });
         }
-        for (segment, record, health) in looks.join_all().await {
+        for (segment, record, noted, health) in looks.join_all().await {
             counted.tally.bytes_verified += health.bytes_verified;
-            let noted = catalogue.damage(segment)?.unwrap_or_default();
             let found = by_shard(health);
-            note(catalogue, segment, &record, &noted, &found, look)?;
+            // What somebody else has found meanwhile stays noted.
+            note(catalogue, segment, &record, noted.as_ref(), &found, look)?;
+            let noted = noted.unwrap_or_default();
             let verdicts = standings(&record, roster, &believed(segment, &record, &noted, &found, look));
             let wanting = verdicts.iter().any(|verdict| matches!(verdict, Standing::Lost(_) | Standing::Misplaced(_)));
             if let (true, Some(survives)) = (wanting, state(&record, &verdicts, roster, &mut margins).survives()) {

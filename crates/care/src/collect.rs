@@ -99,7 +99,7 @@ pub async fn collect(
     };
     let dry_run = options.dry_run;
     let roster = Roster::probe(&*catalogue, transfer).await?;
-    let reaper = Reaper { catalogue: &*catalogue, transfer, roster: &roster, job, witness, dry_run };
+    let reaper = Reaper::new((&*catalogue, transfer), &roster, job, witness, dry_run);
     let Reaped { trash, retained } = reaper.run().await?;
     let orphans = orphans::remove(&*catalogue, transfer, &roster, job, witness, dry_run, repair_runs).await?;
     let mut report = Report { grace_ms, in_use: in_use.is_some(), trash, retained, orphans, ..Report::default() };
@@ -141,7 +141,7 @@ async fn reap(
     witness: Witness<'_>,
 ) -> Result<Reaped, CareError> {
     let roster = Roster::probe(catalogue, transfer).await?;
-    Reaper { catalogue, transfer, roster: &roster, job, witness, dry_run: false }.run().await
+    Reaper::new((catalogue, transfer), &roster, job, witness, false).run().await
 }
 
 /// Does another process repair, scrub, balance or convert? Its shards are stored before they are committed.

@@ -76,22 +76,30 @@ fn to_note(
     damage
 }
 
-/// Notes the defects that a look found, so that they count from now on.
+/// Notes the defects that a look found, so that they count from now on. `noted` was there before the look.
 pub(crate) fn note(
     catalogue: &dyn Catalogue,
     segment: SegmentId,
     record: &SegmentRecord,
-    noted: &DamageRecord,
+    noted: Option<&DamageRecord>,
     found: &[Option<ShardHealth>],
     look: Look,
-) -> Result<(), CatalogueError> {
-    let damage = to_note(segment, record, noted, found, look);
-    match damage.shards().is_empty() && !damage.is_suspected {
-        _ if damage == *noted => Ok(()),
-        // All shards with noted defects were rebuilt elsewhere, or are sound.
-        true => catalogue.clear_damaged(segment),
-        false => catalogue.set_damage(segment, &damage),
+) -> Result<Noted, CatalogueError> {
+    let damage = to_note(segment, record, &noted.cloned().unwrap_or_default(), found, look);
+    // Where there is nothing, all shards with noted defects were rebuilt elsewhere, or are sound.
+    let damage = Some(damage).filter(|damage| !damage.shards().is_empty() || damage.is_suspected);
+    if damage.as_ref() == noted || catalogue.replace_damage(segment, noted, damage.as_ref())? {
+        return Ok(Noted::As(damage));
     }
+    Ok(Noted::Otherwise)
+}
+
+/// What is noted of a segment after a look.
+pub(crate) enum Noted {
+    /// What the look found.
+    As(Option<DamageRecord>),
+    /// What somebody else has noted since the look began.
+    Otherwise,
 }
 
 /// The verdicts on a segment's shards by their notes, without a look.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::catalogue::memory::MemoryCatalogue;
 use weft_format::geometry::Geometry;
 use weft_format::records::ShardLocation;
 use weft_format::shard::Digest;
@@ -48,6 +49,23 @@ fn finding_09_what_was_found_is_believed_until_the_whole_shard_is_read() {
     let silent = found(&[(1, ShardHealth::Unknown(NodeErrorKind::TimedOut))]);
     let after = to_note(SEGMENT, &record, &noted, &silent, Look::Everything);
     assert_eq!(after.shards(), &noted.shards()[..1]);
+}
+
+#[test]
+fn what_others_noted_since_a_look_began_stays() {
+    let (record, catalogue) = (record(), MemoryCatalogue::default());
+    let note = |noted: Option<&DamageRecord>, shards: &[(usize, ShardHealth)]| {
+        note(&catalogue, SEGMENT, &record, noted, &found(shards), Look::Everything).expect("noted")
+    };
+    let Noted::As(first) = note(None, &[(1, damaged(3))]) else { panic!("nothing was in the way") };
+    assert_eq!(catalogue.damage(SEGMENT), Ok(first.clone()));
+    // A look that began before it saw nothing.
+    assert!(matches!(note(None, &[]), Noted::As(None)), "it changes nothing");
+    assert!(matches!(note(None, &[(2, damaged(4))]), Noted::Otherwise));
+    assert_eq!(catalogue.damage(SEGMENT), Ok(first.clone()));
+    assert!(matches!(note(first.as_ref(), &[]), Noted::As(None)));
+    assert_eq!(catalogue.damage(SEGMENT), Ok(None));
+    assert!(matches!(note(first.as_ref(), &[(2, damaged(4))]), Noted::Otherwise));
 }
 
 #[test]

@@ -6,15 +6,14 @@
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::clock::JobClock;
-use crate::damage;
-use crate::damage::believed;
+use crate::damage::{self, Noted, believed};
 use crate::faulty_helpers::FaultyHelpers;
 use crate::look::by_shard;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
 use std::sync::Arc;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{RetainedRecord, SegmentRecord, Succession};
+use weft_format::records::{DamageRecord, RetainedRecord, SegmentRecord, Succession};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_transfer::{Damage, RebuildError, Rebuilt, Relocation, ShardHealth, Suspect, Transfer, error::SuspectKind};
@@ -78,6 +77,8 @@ impl Mender {
         let mut mended = Mended::default();
         let mut before: Option<Inspected> = None;
         let (mut look, mut mismatch_count) = (look, 0);
+        // As it was before the look, or as it was made since.
+        let mut noted: Option<DamageRecord> = None;
         // Written with less redundancy, and marked for nothing else.
         let mut is_short = false;
         let mut round = 0;
@@ -86,13 +87,15 @@ impl Mender {
                 return Ok(Mended { gone: true, failure: None, ..mended });
             };
             let found = match &before {
-                None => self.look(segment, &record, look, &mut mended).await,
+                None => {
+                    noted = self.catalogue.damage(segment)?;
+                    self.look(segment, &record, look, &mut mended).await
+                }
                 Some(before) => before.carried_over(&record),
             };
-            let noted = self.catalogue.damage(segment)?;
             let has_damage = noted.as_ref().is_some_and(|noted| !noted.shards().is_empty());
-            damage::note(&*self.catalogue, segment, &record, &noted.clone().unwrap_or_default(), &found, look)?;
-            let mut found = believed(segment, &record, &noted.unwrap_or_default(), &found, look);
+            let now_noted = damage::note(&*self.catalogue, segment, &record, noted.as_ref(), &found, look)?;
+            let mut found = believed(segment, &record, &noted.clone().unwrap_or_default(), &found, look);
             let mut verdicts = standings(&record, &self.roster, &found);
             is_short |= before.is_none() && !has_damage && verdicts.contains(&Standing::Lost(Loss::NeverStored));
             relocations.iter().for_each(|relocation| mark_overfull(&record, relocation, &mut verdicts));
@@ -100,12 +103,20 @@ impl Mender {
                 mended.found = self.complaints(&record, &verdicts);
             }
             let (targets, moving) = targets(&verdicts);
-            if targets.is_empty() || !heal {
-                let is_known = look == Look::Everything || look == Look::Lengths && is_short && !has_damage;
-                if is_known && verdicts.iter().all(Standing::is_there) {
-                    self.catalogue.clear_damaged(segment)?;
+            let mut is_outdated = match now_noted {
+                Noted::As(now) => {
+                    noted = now;
+                    false
                 }
-                return Ok(mended);
+                Noted::Otherwise => true,
+            };
+            if !is_outdated && (targets.is_empty() || !heal) {
+                let is_known = look == Look::Everything || look == Look::Lengths && is_short && !has_damage;
+                let is_whole = is_known && verdicts.iter().all(Standing::is_there);
+                if !is_whole || self.catalogue.replace_damage(segment, noted.as_ref(), None)? {
+                    return Ok(mended);
+                }
+                is_outdated = true;
             }
             if round == record.shards.len() + SPARE_ROUNDS {
                 mended.failure =
@@ -113,6 +124,11 @@ impl Mender {
                 return Ok(mended);
             }
             round += 1;
+            if is_outdated {
+                // Somebody has found something since this look began.
+                before = None;
+                continue;
+            }
             let rebuilt = match (&targets[..], moving) {
                 ([target], true) => {
                     let destination = verdicts[target.as_usize()].destination();
@@ -141,6 +157,10 @@ impl Mender {
                             let count = if moving { &mut mended.moved_count } else { &mut mended.rebuilt_count };
                             *count += rebuilt.placed.len() as u64;
                             self.remove_replaced(segment, &record, &rebuilt, &verdicts).await;
+                            if rebuilt.record.shards.iter().any(Option::is_none) {
+                                // It has a mark for that now.
+                                noted = self.catalogue.damage(segment)?;
+                            }
                         }
                         // Another process was quicker: look again. The shards stored here are orphans.
                         Err(CatalogueError::Changed(_)) => {}

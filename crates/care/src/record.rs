@@ -19,6 +19,8 @@ const CONVERT: &str = "convert";
 pub const SCRUB: &str = "scrub";
 /// The balance's name in the catalogue.
 pub const BALANCE: &str = "balance";
+/// The name of what a node is owed that is back and has lost some of its shards, no record of which says so: that a repair counts them.
+const COUNT: &str = "count";
 /// The worker's name in the catalogue, ...
 const CARE: &str = "care";
 /// ... and that of the requests to it.
@@ -73,6 +75,21 @@ impl JobRecord {
     pub(crate) fn store(&self, catalogue: &dyn Catalogue, name: &str) -> Result<(), CatalogueError> {
         catalogue.set_job(name, Some(&encode(self)))
     }
+}
+
+/// From now on a repair counts all shards, whatever records say, until one has.
+pub(crate) fn owe_count(catalogue: &dyn Catalogue, now_ms: u64) -> Result<(), CatalogueError> {
+    JobRecord::begin(now_ms).store(catalogue, COUNT)
+}
+
+/// Must a repair count all shards?
+pub(crate) fn is_count_owed(catalogue: &dyn Catalogue) -> Result<bool, CatalogueError> {
+    Ok(JobRecord::load(catalogue, COUNT)?.is_some())
+}
+
+/// All shards were counted.
+pub(crate) fn note_counted(catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
+    if is_count_owed(catalogue)? { catalogue.set_job(COUNT, None) } else { Ok(()) }
 }
 
 /// A run of the conversion, under way, interrupted or ended; counts are over all interruptions.

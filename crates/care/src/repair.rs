@@ -233,7 +233,8 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
 fn unmark_dead(catalogue: &dyn Catalogue) -> Result<(), CatalogueError> {
     for segment in marked(catalogue)? {
         if catalogue.live_bytes(segment)? == 0 {
-            catalogue.clear_damaged(segment)?;
+            let noted = catalogue.damage(segment)?;
+            catalogue.replace_damage(segment, noted.as_ref(), None)?;
         }
     }
     Ok(())

@@ -112,9 +112,13 @@ pub fn standings(record: &SegmentRecord, roster: &Roster, found: &[Option<ShardH
 }
 
 fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Standing {
-    let Some(facts) = roster.nodes.get(&node).filter(|_| !roster.given_up(node)) else {
-        return Standing::Lost(Loss::NodeLost);
+    let Some(facts) = roster.nodes.get(&node) else {
+        // Records name no node that the table lacks: it was added after the roster was made.
+        return if found == Some(&ShardHealth::Sound) { Standing::Sound } else { Standing::OutOfReach };
     };
+    if roster.given_up(node) {
+        return Standing::Lost(Loss::NodeLost);
+    }
     let there = match facts.record.state {
         // A node that was given up and answers again is treated as one that is being emptied, until it is taken back.
         NodeState::Draining | NodeState::Lost => Standing::Misplaced(Misplacement::Draining),

@@ -398,12 +398,23 @@ impl Watch {
         }
     }
 
+    /// A task has ended in favour of a more urgent one, which may turn out not to be wanted any more.
+    pub fn interrupted(&mut self, task: Task) {
+        if task == Task::Repair {
+            self.repaired = None;
+        }
+    }
+
     /// A task has ended; `is_well`: nothing is left to be done. Not called for an interrupted task.
     pub fn ended(&mut self, task: Task, is_well: bool, now_ms: u64) {
         match task {
             Task::Renew(node) => {
                 if let Some(watched) = self.nodes.get_mut(&node) {
                     watched.is_renewed = true;
+                }
+                if !is_well {
+                    // Its shards may not have been counted.
+                    self.repaired = None;
                 }
             }
             Task::Repair => self.repair_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms),

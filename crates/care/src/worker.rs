@@ -265,6 +265,7 @@ fn take_in(
     let (now, outcome) = ended;
     if now.is_interrupted {
         tracing::info!("{} interrupted by a more urgent task", name(now.task));
+        watch.interrupted(now.task);
         return;
     }
     let (is_well, what) = match outcome {

@@ -24,9 +24,10 @@ async fn a_repair_that_lost_its_lease_is_begun_again() {
 }
 
 #[tokio::test]
-async fn one_that_was_left_for_something_more_urgent_says_nothing() {
+async fn one_that_was_left_for_something_more_urgent_says_nothing_and_is_begun_again() {
     let (watch, record) = after_repair(true, Err(CatalogueError::Fenced.into())).await;
-    assert_eq!((watch.next(3_599_999), record.history.len()), (None, 0));
+    // Also where what was more urgent is undone, so that all is as it was when it began.
+    assert_eq!((watch.next(0), record.history.len()), (Some(Task::Repair), 0));
     let (watch, record) = after_repair(false, Ok(Done { is_well: true, what: "done".into() })).await;
     assert_eq!((watch.next(3_599_999), record.history.len()), (None, 1));
 }

@@ -210,16 +210,19 @@ impl Catalogue for StoreCatalogue {
         self.change(|store| store.note_damage(segment, found))
     }
 
-    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
-        self.change(|store| store.set_damage(segment, damage))
+    fn replace_damage(
+        &self,
+        segment: SegmentId,
+        before: Option<&DamageRecord>,
+        after: Option<&DamageRecord>,
+    ) -> Result<bool, CatalogueError> {
+        let replace = |store: &Store| store.replace_damage(segment, before, after);
+        // What is forgotten without a flush is there again after a crash, and is looked at once more.
+        if after.is_some() { self.change(replace) } else { self.ask(replace) }
     }
 
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
         self.ask(|store| store.damage(segment))
-    }
-
-    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.ask(|store| store.clear_damaged(segment))
     }
 
     fn flush(&self) -> Result<(), CatalogueError> {

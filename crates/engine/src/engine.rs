@@ -5,11 +5,11 @@ use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use crate::kinds::kinds_of;
 use crate::replica::{ReplicaSizes, Replicator};
-use crate::runtime::runtime;
+use crate::runtime::{Threads, runtime};
 use crate::trash_emptier::TrashEmptier;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::Handle;
 use weft_care::{Roster, Tally};
 use weft_env::Env;
 use weft_meta::MetaUrl;
@@ -45,7 +45,7 @@ pub struct Engine {
     caring: Option<Caring>,
     replicator: Option<Replicator>,
     /// Runs transfers as long as the volume lives.
-    runtime: Runtime,
+    runtime: Threads,
 }
 
 impl Engine {

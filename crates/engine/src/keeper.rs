@@ -3,11 +3,10 @@
 use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
 use crate::open_store;
-use crate::runtime::runtime;
+use crate::runtime::{Threads, runtime};
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use tokio::runtime::Runtime;
 use weft_care::Roster;
 use weft_care::balance::{self, Estimate};
 use weft_care::record::CareRecord;
@@ -36,7 +35,7 @@ pub struct Keeper {
     /// Moves segments.
     pub transfer: Transfer,
     /// Runs transfers as long as the keeper lives.
-    pub runtime: Runtime,
+    pub runtime: Threads,
     /// Opens nodes that come later.
     pub opener: Arc<Opener>,
     /// Where the metadata is.

@@ -73,7 +73,7 @@ pub use making::format;
 pub use owner::{Owner, current_owner, holder_here};
 pub use placement::{DescribedNode, Layout, Placement, PlacementReport, Plan, PlannedCode, Risk, Wish};
 pub use reader::VolumeReader;
-pub use runtime::{holder, runtime};
+pub use runtime::{Threads, holder, runtime};
 pub use serving::{Encryption, ServeError, ServeSettings, Serving};
 pub use survey::{NodeFigures, Survey, survey};
 pub use trash_emptier::TrashEmptier;

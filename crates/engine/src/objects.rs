@@ -4,14 +4,13 @@ use crate::EngineError;
 use crate::cluster::{ClusterMember, report_by};
 use crate::key_file;
 use crate::object_member::{Access, Asked, identity_of, store_of};
-use crate::runtime::runtime;
+use crate::runtime::{Threads, runtime};
 use crate::serving::{ServeError, read_key};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use weft_daemon::Grant;
 use weft_env::Env;
 use weft_format::NodeId;
@@ -81,7 +80,7 @@ fn read_access(path: &Path) -> Result<Access, ServeError> {
 
 /// The store of a cluster, open for one client.
 pub struct Objects {
-    runtime: Runtime,
+    runtime: Threads,
     store: ObjectStore,
 }
 

@@ -2,8 +2,7 @@
 
 use crate::error::EngineError;
 use crate::kinds::kinds_of;
-use crate::runtime::runtime;
-use tokio::runtime::Runtime;
+use crate::runtime::{Threads, runtime};
 use weft_env::Env;
 use weft_meta::MetaUrl;
 use weft_vfs::Reader;
@@ -13,7 +12,7 @@ use weft_vfs::open::Opener;
 pub struct VolumeReader {
     reader: Reader,
     /// Runs transfers as long as the reader lives.
-    _runtime: Runtime,
+    _runtime: Threads,
 }
 
 impl VolumeReader {

@@ -17,7 +17,8 @@ mod index;
 mod layout;
 mod store;
 
-use crate::error::{NodeError, NodeErrorKind};
+use crate::calls::Calls;
+use crate::error::NodeError;
 use crate::kind::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::url::{NodeUrl, Place as Where, UrlError, path_of};
@@ -35,6 +36,7 @@ const INLINE_GET_BYTES: u64 = 320 << 10;
 /// Shards in the slots of a device.
 pub struct BlockNode {
     place: Arc<Place>,
+    calls: Calls,
     capability: Capability,
 }
 
@@ -53,7 +55,7 @@ impl BlockNode {
     /// The node `identity` on the device at `path`. Does no I/O: while the device is away every call is `Unavailable`, and
     /// once it is back they work.
     pub fn open(path: &Path, name: &str, identity: NodeIdentity) -> Self {
-        Self { place: Arc::new(Place::new(path, name, identity)), capability: CAPABILITY }
+        Self { place: Arc::new(Place::new(path, name, identity)), calls: Calls::default(), capability: CAPABILITY }
     }
 
     /// Which node is on the device; `None` if it is there and is none.
@@ -69,13 +71,7 @@ impl BlockNode {
         work: impl FnOnce(&Place) -> Result<T, NodeError> + Send + 'static,
     ) -> Result<T, NodeError> {
         let place = Arc::clone(&self.place);
-        match tokio::task::spawn_blocking(move || work(&place)).await {
-            Ok(result) => result,
-            Err(stopped) => {
-                let detail = format!("the call was stopped before its end: {stopped}");
-                Err(NodeError::new(NodeErrorKind::Io, self.place.name(), detail))
-            }
-        }
+        self.calls.run(self.place.name(), move || work(&place)).await
     }
 }
 

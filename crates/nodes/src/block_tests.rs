@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::conformance::{self, key, shard};
+use crate::error::NodeErrorKind;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::PathBuf;

@@ -25,7 +25,8 @@ pub use layout::IDENTITY_FILE;
 #[cfg(feature = "foreign")]
 pub(crate) use layout::{TEMPORARY_PREFIX, is_subfolder, subfolder};
 
-use crate::error::{NodeError, NodeErrorKind};
+use crate::calls::Calls;
+use crate::error::NodeError;
 use crate::kind::{self, About, Kind, LOCAL, NodeAt};
 use crate::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 use crate::system::INLINE_READ_BYTES;
@@ -49,6 +50,7 @@ const INLINE_PUT_BYTES: usize = 64 << 10;
 /// Shards as files of a folder.
 pub struct FolderNode {
     inner: Arc<Inner>,
+    calls: Calls,
     capability: Capability,
 }
 
@@ -87,7 +89,8 @@ impl FolderNode {
     /// The same; while the folder is not at `path`, it is used where one of the `neighbours` should be and it is instead.
     pub fn open_among(path: &Path, name: &str, identity: NodeIdentity, neighbours: Arc<Neighbours>) -> Self {
         let place = Place::new(path, name, identity, neighbours);
-        Self { inner: Arc::new(Inner { place, scan: Mutex::new(None) }), capability: LOCAL }
+        let inner = Arc::new(Inner { place, scan: Mutex::new(None) });
+        Self { inner, calls: Calls::default(), capability: LOCAL }
     }
 
     /// Gives the folder of the node `identity`, from which all was deleted but some of its shards, its identity file back. False: what
@@ -109,13 +112,7 @@ impl FolderNode {
             return work(&self.inner);
         }
         let inner = Arc::clone(&self.inner);
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
-            Ok(result) => result,
-            Err(stopped) => {
-                let detail = format!("the call was stopped before its end: {stopped}");
-                Err(NodeError::new(NodeErrorKind::Io, self.inner.place.name(), detail))
-            }
-        }
+        self.calls.run(self.inner.place.name(), move || work(&inner)).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::conformance::{key, shard};
+use crate::error::NodeErrorKind;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::fs;
 use std::os::unix::fs::symlink;

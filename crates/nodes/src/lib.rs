@@ -13,6 +13,7 @@
 //! `waiter.rs` lets a thread that asks nodes over sockets wait for these itself.
 
 pub mod block;
+mod calls;
 mod combination;
 pub mod combine;
 #[cfg(any(test, feature = "conformance"))]

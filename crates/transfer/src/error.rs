@@ -129,6 +129,15 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// The segment that cannot be read.
+    pub fn segment(&self) -> SegmentId {
+        match self {
+            Self::Unrecoverable { segment, .. } | Self::Record { segment, .. } | Self::Range { segment, .. } => {
+                *segment
+            }
+        }
+    }
+
     /// Shards that could not be used.
     pub fn suspects(&self) -> Vec<Suspect> {
         match self {

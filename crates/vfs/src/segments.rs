@@ -107,6 +107,11 @@ impl Segments {
             let fresh: Vec<Arc<SegmentRecord>> =
                 parts.iter().map(|(segment, ..)| self.read_record(*segment)).collect::<Result<_, _>>()?;
             if fresh == records {
+                for ((segment, ..), record) in parts.iter().zip(&records) {
+                    if source.segment() == *segment {
+                        self.suspect(*segment, record, &source.suspects());
+                    }
+                }
                 return Err(VfsError::Read { ino, source });
             }
             records = fresh;

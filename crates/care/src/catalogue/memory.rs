@@ -327,9 +327,21 @@ impl Catalogue for MemoryCatalogue {
         Ok(())
     }
 
-    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
-        self.reach()?.damaged.insert(segment, damage.clone());
-        Ok(())
+    fn replace_damage(
+        &self,
+        segment: SegmentId,
+        before: Option<&DamageRecord>,
+        after: Option<&DamageRecord>,
+    ) -> Result<bool, CatalogueError> {
+        let mut state = self.reach()?;
+        if state.damaged.get(&segment) != before {
+            return Ok(false);
+        }
+        match after {
+            Some(damage) => drop(state.damaged.insert(segment, damage.clone())),
+            None => drop(state.damaged.remove(&segment)),
+        }
+        Ok(true)
     }
 
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
@@ -340,11 +352,6 @@ impl Catalogue for MemoryCatalogue {
         // A file and its segment are the same here.
         let paths = self.paths(segment, usize::MAX)?;
         Ok(paths.iter().flat_map(|path| data.iter().map(move |range| (path.clone(), range.clone()))).collect())
-    }
-
-    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.reach()?.damaged.remove(&segment);
-        Ok(())
     }
 
     fn flush(&self) -> Result<(), CatalogueError> {

@@ -12,8 +12,11 @@ use super::unreferenced::Witness;
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::census::CareError;
 use crate::job::Job;
+use crate::openings;
 use crate::roster::Roster;
+use parking_lot::Mutex;
 use serde::Serialize;
+use std::time::{Duration, Instant};
 use weft_format::SegmentId;
 use weft_format::records::{RetainedRecord, SegmentRecord};
 use weft_format::removal::{Item, Queued, Removable, Verdict, may_remove};
@@ -21,6 +24,10 @@ use weft_transfer::Transfer;
 
 /// Entries read at once.
 const PAGE: usize = 512;
+
+/// Who removes shards has asked the nodes within this time whether the metadata is still the volume's. A restore names shards that this one
+/// takes for trash.
+const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// The outcome for dead segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -69,15 +76,40 @@ enum Outcome {
 
 /// A run through the queue.
 pub(super) struct Reaper<'r> {
-    pub catalogue: &'r dyn Catalogue,
-    pub transfer: &'r Transfer,
-    pub roster: &'r Roster,
-    pub job: &'r Job,
-    pub witness: Witness<'r>,
-    pub dry_run: bool,
+    catalogue: &'r dyn Catalogue,
+    transfer: &'r Transfer,
+    roster: &'r Roster,
+    job: &'r Job,
+    witness: Witness<'r>,
+    dry_run: bool,
+    /// When the nodes were asked last.
+    asked_at: Mutex<Option<Instant>>,
 }
 
-impl Reaper<'_> {
+impl<'r> Reaper<'r> {
+    pub fn new(
+        (catalogue, transfer): (&'r dyn Catalogue, &'r Transfer),
+        roster: &'r Roster,
+        job: &'r Job,
+        witness: Witness<'r>,
+        dry_run: bool,
+    ) -> Self {
+        Self { catalogue, transfer, roster, job, witness, dry_run, asked_at: Mutex::default() }
+    }
+
+    /// Asks the nodes again, if the last answer is too old.
+    async fn make_sure(&self) -> Result<(), CatalogueError> {
+        let clock = &self.transfer.fleet().env().clock;
+        let asked_at = *self.asked_at.lock();
+        if asked_at.is_none_or(|asked_at| clock.elapsed(asked_at) > ASK_AGAIN_AFTER) {
+            // The answers may be as old as the question.
+            let now = clock.now();
+            openings::check(self.catalogue, self.transfer).await?;
+            *self.asked_at.lock() = Some(now);
+        }
+        Ok(())
+    }
+
     pub async fn run(&self) -> Result<Reaped, CareError> {
         let mut reaped = Reaped::default();
         self.job.begin("removing unreferenced shards", 0, 0);
@@ -179,6 +211,7 @@ impl Reaper<'_> {
         if self.dry_run {
             return Ok(Some(bytes));
         }
+        self.make_sure().await?;
         let removal = self.transfer.remove(shards).await;
         let is_over = removal.unknown.iter().all(|failure| self.roster.given_up(failure.node));
         Ok(is_over.then_some(bytes))

@@ -8,6 +8,7 @@ use crate::convert;
 use crate::job::Job;
 use crate::lease::alone;
 use crate::openings;
+use crate::record::{is_count_owed, note_counted, owe_count};
 use crate::repair;
 use crate::scrub;
 use crate::watch::Task;
@@ -95,8 +96,14 @@ async fn renew(
 ) -> Result<Done, CareError> {
     let found = catalogue.nodes()?.into_iter().find(|(id, _)| *id == node);
     let name = found.map_or_else(|| node.to_string(), |(_, record)| record.name);
+    let was_owed = is_count_owed(&*catalogue)?;
+    // Before it answers again: from then on nothing else tells that it lacks some.
+    owe_count(&*catalogue, now_ms)?;
     match catalogue.renew_node(node)? {
         Renewed::Anew => {
+            if !was_owed {
+                note_counted(&*catalogue)?;
+            }
             Ok(Done { is_well: true, what: format!("node {name} had been deleted or emptied, and was made anew") })
         }
         Renewed::Itself => {
@@ -114,6 +121,9 @@ async fn without_repair(
     transfer: &Transfer,
     options: &repair::Options,
 ) -> Result<Option<Done>, CareError> {
+    if is_count_owed(catalogue)? {
+        return Ok(None);
+    }
     let estimate = repair::estimate(catalogue, transfer, options).await?;
     let is_leaving = catalogue.nodes()?.iter().any(|(_, record)| record.state.is_leaving());
     // Marks of dead segments count, too: a repair removes them.
@@ -134,6 +144,7 @@ async fn repair_all(
     now_ms: u64,
 ) -> Result<Done, CareError> {
     let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
+    note_counted(&*catalogue)?;
     let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
     let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
     // Segments marked meanwhile are left to the next repair. Those that this one could not mend wait longer each time.

@@ -121,6 +121,24 @@ async fn a_wiped_node_is_renewed_and_a_marked_segment_mended() {
     world.assert_contents().await;
 }
 
+/// A node was put back that had lost shards, and the repair that should count them was cut off. The next one counts them, though all nodes
+/// answer and records miss nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn shards_that_a_node_lacks_are_counted_for_as_long_as_that_is_owed() {
+    let mut world = World::new(8);
+    let segment = world.write(1, "rs:4+2").await;
+    let (place, key) = crate::harness::key(&world.record(segment), segment, 1);
+    world.nodes[&place].remove(key).await.expect("removed");
+    let owed = br#"{"version":2,"started_ms":1,"updated_ms":1,"ended_ms":null,"cursor":null,"segment_count":0,"bytes":0,"finding_count":0,"failure_count":0}"#;
+    world.catalogue.set_job("count", Some(owed)).expect("noted");
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, world.transfer(), "one").run(stopped));
+    until("counted", || world.catalogue.job("count").expect("read").is_none()).await;
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    assert_eq!(world.sound_count(segment).await, 6);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_work() {
     let mut world = World::new(8);

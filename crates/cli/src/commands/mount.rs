@@ -19,12 +19,11 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
 use weft_engine::Holder;
 use weft_engine::MetaUrl;
 use weft_engine::ended;
 use weft_engine::transfers::{DiskRoom, Profile, Settings};
-use weft_engine::{Engine, Metrics, Options, VolumeSettings};
+use weft_engine::{Engine, Metrics, Options, Threads, VolumeSettings};
 use weft_gateways::fuse::{self, Allowed, Detach, MountError, MountSettings, Mounted, Requests};
 
 /// After a signal, programs that still have files open get this long to close them; then their files fail.
@@ -261,7 +260,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
 
 /// Signals that ask for the end, caught from before the mount is in service.
 struct Signals {
-    runtime: Runtime,
+    runtime: Threads,
     ending: Ending,
 }
 
@@ -308,7 +307,7 @@ impl Service {
             Err(error) => tracing::error!("{error:#}"),
         }
         // The session may still wait for programs that have files open.
-        runtime.shutdown_background();
+        runtime.leave();
         outcome
     }
 }

@@ -124,7 +124,7 @@ impl Store {
     }
 
     /// Puts `new` in the place of `expected`, with what follows from it: the index of nodes, and a mark of damage if a
-    /// shard is missing. A mark that is there stays; see [`Store::clear_damaged`]. What is retained is kept from the same
+    /// shard is missing. A mark that is there stays; see [`Store::replace_damage`]. What is retained is kept from the same
     /// moment on, what is restored is no longer.
     ///
     /// # Errors
@@ -198,16 +198,37 @@ impl Store {
         })
     }
 
-    /// Notes what is wrong with a segment's shards after all were looked at, in the place of what was noted before.
+    /// After the shards of a segment were looked at: puts `after` in the place of the note `before`, which was there before the look. `None`:
+    /// nothing is noted, as all are sound, or no file refers to the segment. A living one whose record misses a shard keeps its mark.
+    ///
+    /// False: another note is there by now, which stays. Who made it has seen what this look may not have.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), MetaError> {
+    pub fn replace_damage(
+        &self,
+        segment: SegmentId,
+        before: Option<&DamageRecord>,
+        after: Option<&DamageRecord>,
+    ) -> Result<bool, MetaError> {
         self.transact_shared(|txn| {
-            if txn.segment(segment)?.is_some() {
-                txn.put(Key::Damaged(segment), damage.encode());
+            if txn.damage(segment)?.as_ref() != before {
+                return Ok(false);
             }
-            Ok(())
+            let record = txn.segment(segment)?;
+            match after {
+                Some(damage) if record.is_some() => txn.put(Key::Damaged(segment), damage.encode()),
+                Some(_) => {}
+                None => {
+                    txn.free_room();
+                    let is_living = txn.live(segment)?.is_some_and(|bytes| bytes > 0);
+                    let misses_one = record.is_some_and(|record| record.shards.iter().any(Option::is_none));
+                    if before.is_some() && !(is_living && misses_one) {
+                        txn.remove(Key::Damaged(segment));
+                    }
+                }
+            }
+            Ok(true)
         })
     }
 
@@ -217,23 +238,6 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, MetaError> {
         self.view(|txn| txn.damage(segment))
-    }
-
-    /// Takes the mark away: every shard was read and found sound, or no file refers to the segment any more. It stays while the record
-    /// of a living one misses a shard.
-    ///
-    /// # Errors
-    /// Those of the engine, and damage.
-    pub fn clear_damaged(&self, segment: SegmentId) -> Result<(), MetaError> {
-        self.transact_shared(|txn| {
-            txn.free_room();
-            let is_living = txn.live(segment)?.is_some_and(|bytes| bytes > 0);
-            let misses_one = txn.segment(segment)?.is_some_and(|record| record.shards.iter().any(Option::is_none));
-            if !(is_living && misses_one) && txn.get(Key::Damaged(segment))?.is_some() {
-                txn.remove(Key::Damaged(segment));
-            }
-            Ok(())
-        })
     }
 
     /// Up to `limit` marked segments after `after_segment`, by id.

@@ -1,7 +1,41 @@
 use super::super::fixture::*;
 use super::*;
-use weft_format::Generation;
 use weft_format::records::{Kind, NodeRecord, NodeState};
+use weft_format::{Generation, ShardIndex};
+
+/// After a look that found nothing.
+fn clear_damage(store: &Store, segment: SegmentId) {
+    let noted = store.damage(segment).unwrap();
+    assert!(store.replace_damage(segment, noted.as_ref(), None).unwrap());
+}
+
+/// A look takes its time, and may be of a process that was stopped: what others have noted since it began, it has not seen.
+#[test]
+fn a_look_replaces_the_note_that_was_there_before_it_and_no_other() {
+    let (store, _) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 1000, 1);
+    let segment = segment_id(1);
+    let damaged = |index: u16| {
+        let (record, index) = (segment_record(1000), ShardIndex(index));
+        let location = record.shards[index.as_usize()].clone().unwrap();
+        let (node, key) = (location.node, location.key(segment, index));
+        DamagedShard { index, node, key, complaint: "a checksum is wrong".into(), frames: None }
+    };
+    store.note_damage(segment, &[damaged(0)]).unwrap();
+    let before = store.damage(segment).unwrap();
+    store.note_damage(segment, &[damaged(1)]).unwrap();
+    let later = store.damage(segment).unwrap();
+    for after in [None, before.as_ref()] {
+        assert!(!store.replace_damage(segment, before.as_ref(), after).unwrap());
+        assert!(!store.replace_damage(segment, None, after).unwrap());
+        assert_eq!(store.damage(segment).unwrap(), later);
+    }
+    assert!(store.replace_damage(segment, later.as_ref(), before.as_ref()).unwrap());
+    assert_eq!(store.damage(segment).unwrap(), before);
+    clear_damage(&store, segment);
+    assert_eq!(store.damage(segment).unwrap(), None);
+}
 
 #[test]
 fn a_segments_life() {
@@ -50,12 +84,12 @@ fn the_mark_of_a_dead_segment_that_misses_a_shard_can_be_taken_away() {
     short.generation = Generation(2);
     short.shards[1] = None;
     store.replace_segment(segment, &whole, &short, &Succession::default(), None).unwrap();
-    store.clear_damaged(segment).unwrap();
+    clear_damage(&store, segment);
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
     store.unlink(Ino::ROOT, b"file", at(2)).unwrap();
     assert_eq!(store.reclaim(&[unused(file)], at(3)).unwrap(), 1);
     assert_eq!(store.live_bytes(segment).unwrap(), 0);
-    store.clear_damaged(segment).unwrap();
+    clear_damage(&store, segment);
     assert_eq!(store.damaged(None, 10).unwrap(), []);
     assert_clean(&store);
 }
@@ -84,14 +118,14 @@ fn replacing_keeps_the_indices() {
     let on = |number| store.segments_on_node(node_id(number), None, 10).unwrap().len();
     assert_eq!([on(1), on(2), on(3), on(7)], [0, 0, 1, 1]);
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
-    store.clear_damaged(segment).unwrap();
+    clear_damage(&store, segment);
     assert_eq!(store.damaged(None, 10).unwrap(), [segment], "a shard is still missing");
     assert_clean(&store);
     // Complete again: the mark stays until somebody has looked.
     store.replace_segment(segment, &new, &old, &Succession::default(), None).unwrap();
     assert_eq!(store.damaged(None, 10).unwrap(), [segment]);
-    store.clear_damaged(segment).unwrap();
-    store.clear_damaged(segment).unwrap();
+    clear_damage(&store, segment);
+    clear_damage(&store, segment);
     assert_eq!(store.damaged(None, 10).unwrap(), []);
     assert_clean(&store);
 }
@@ -246,7 +280,7 @@ fn care_writes_shared_tables_only() {
     new.shards[2] = None;
     store.replace_segment(segment, &old, &new, &Succession::default(), None).unwrap();
     store.mark_damaged(segment).unwrap();
-    store.clear_damaged(segment).unwrap();
+    clear_damage(&store, segment);
     store.drop_segment(dead(segment), &new, None).unwrap();
     store.set_job("x", Some(b"y")).unwrap();
     store.add_node(node_id(8), &node_record(8)).unwrap();

@@ -49,8 +49,8 @@ struct SyncState {
     begun: u64,
     ended: u64,
     running: bool,
-    /// The last sync that failed, and how.
-    failed: Option<(u64, Errno)>,
+    /// A sync has failed so.
+    failed: Option<Errno>,
 }
 
 impl Origin {
@@ -135,6 +135,9 @@ impl Device {
 
     /// Everything written before the call is on the device when it returns. Calls at the same time share a sync: one that
     /// began after the call.
+    ///
+    /// Once one has failed, all later ones do. The kernel tells a lost write once, and takes its pages for written from then on: the sync
+    /// after it succeeds, also for those who wrote before the one that failed.
     pub(super) fn sync(&self) -> rustix::io::Result<()> {
         let mut state = self.syncs.state.lock();
         // One that runs already may have begun before the writes.
@@ -156,16 +159,10 @@ impl Device {
             state = self.syncs.state.lock();
             state.running = false;
             state.ended = number;
-            if let Err(errno) = synced {
-                state.failed = Some((number, errno));
-            }
+            state.failed = state.failed.or(synced.err());
             self.syncs.ended.notify_all();
         }
-        match state.failed {
-            // The kernel tells a lost write once; whoever waited for that sync or a later one is told.
-            Some((number, errno)) if number >= wanted => Err(errno),
-            _ => Ok(()),
-        }
+        state.failed.map_or(Ok(()), Err)
     }
 }
 
@@ -175,5 +172,22 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result
             Err(Errno::INTR) => {}
             done => return done,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_sync_that_failed_none_says_that_all_is_written() {
+        let image = tempfile::NamedTempFile::new().unwrap();
+        let device = Device::open(image.path()).unwrap();
+        device.sync().unwrap();
+        // As it is when one of several that share the device was told.
+        device.syncs.state.lock().failed = Some(Errno::IO);
+        device.write(0, b"after it").unwrap();
+        assert_eq!(device.sync(), Err(Errno::IO));
+        Device::open(image.path()).unwrap().sync().unwrap();
     }
 }

@@ -128,14 +128,18 @@ impl Place {
 
     /// The folder, made sure of just now.
     pub(super) fn attached(&self) -> Result<Arc<Root>, NodeError> {
-        if let Some(root) = &*self.root.read()
+        // Nobody waits for the lock while a file system hangs.
+        let known = self.root.read().clone();
+        if let Some(root) = &known
             && let Ok(stat) = rustix::fs::statat(CWD, &root.identity_path, AtFlags::SYMLINK_NOFOLLOW)
             && root.stamp == Stamp::of(&stat)
         {
             return Ok(Arc::clone(root));
         }
+        drop(known);
         // Lets go of the descriptors too, so that the disk can be unmounted.
-        if let Some(root) = self.root.write().take() {
+        let left = self.root.write().take();
+        if let Some(root) = left {
             *self.emptied.lock() = root.emptied();
         }
         let attached = self.attach(&self.path).or_else(|error| self.attach_elsewhere(error));

@@ -166,8 +166,13 @@ impl Catalogue for MortalCatalogue {
     fn note_damage(&self, segment: SegmentId, found: &[DamagedShard]) -> Result<(), CatalogueError> {
         self.change(|| self.inner.note_damage(segment, found))
     }
-    fn set_damage(&self, segment: SegmentId, damage: &DamageRecord) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.set_damage(segment, damage))
+    fn replace_damage(
+        &self,
+        segment: SegmentId,
+        before: Option<&DamageRecord>,
+        after: Option<&DamageRecord>,
+    ) -> Result<bool, CatalogueError> {
+        self.change(|| self.inner.replace_damage(segment, before, after))
     }
     fn damage(&self, segment: SegmentId) -> Result<Option<DamageRecord>, CatalogueError> {
         self.inner.damage(segment)
@@ -178,9 +183,6 @@ impl Catalogue for MortalCatalogue {
         data: &[std::ops::Range<u64>],
     ) -> Result<Vec<(String, std::ops::Range<u64>)>, CatalogueError> {
         self.inner.places(segment, data)
-    }
-    fn clear_damaged(&self, segment: SegmentId) -> Result<(), CatalogueError> {
-        self.change(|| self.inner.clear_damaged(segment))
     }
     fn flush(&self) -> Result<(), CatalogueError> {
         self.change(|| self.inner.flush())

@@ -135,7 +135,7 @@ impl Sql {
 pub(super) struct Connection {
     pub client: Client,
     statements: Vec<Statement>,
-    end: End,
+    end: Box<End>,
 }
 
 impl Connection {
@@ -219,7 +219,7 @@ impl Server {
         let texts: Vec<String> = Sql::ALL.into_iter().map(Sql::text).collect();
         let prepared = futures_util::future::try_join_all(texts.iter().map(|text| client.prepare(text)));
         let statements = prepared.await?;
-        let end = End { cancel: client.cancel_token(), served };
+        let end = Box::new(End { cancel: client.cancel_token(), served });
         Ok(Connection { client, statements, end })
     }
 
@@ -235,7 +235,7 @@ impl Server {
         let end = connection.end.clone();
         let done = self.env.clock.timeout(REQUEST_MAX, work(connection)).await;
         done.map_err(|_| {
-            self.give_up(end);
+            self.give_up(*end);
             Failure::Lost("it does not answer".into())
         })
     }
