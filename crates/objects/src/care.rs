@@ -1,10 +1,11 @@
 //! What a keeper decides: what is missing of a segment, who makes it, where it goes, and what is needless. Pure; time is an argument.
 
 use crate::closest::Closest;
+use crate::versions::{Findings, places, versions};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use weft_cluster::View;
-use weft_format::records::{ObjectId, ObjectRecord, SegmentRecord, ShardLocation, Stamp};
+use weft_format::records::{ObjectId, ObjectRecord, SegmentRecord, ShardLocation, Stamp, name_hash};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 
 /// What a keeper has seen to be so, and for how long: of its own observations, by a clock that never jumps.
@@ -69,6 +70,16 @@ pub fn patience(least: Duration, position: usize) -> Duration {
 #[must_use]
 pub fn missing(width: usize, places: &BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)>>) -> Vec<ShardIndex> {
     (0..width).map(|index| ShardIndex(index as u16)).filter(|index| !places.contains_key(index)).collect()
+}
+
+/// Do the members that answered have no version as new as this one, or less than all shards of it?
+#[must_use]
+pub fn is_short(record: &ObjectRecord, findings: &Findings) -> bool {
+    let (hash, width) = (name_hash(&record.name), usize::from(record.width));
+    let is_there = versions(&record.name, findings).first().is_some_and(|newest| newest.stamp >= record.stamp);
+    let segments = 0..record.contents().map_or(0, |contents| contents.segments.len()) as u32;
+    !is_there
+        || segments.into_iter().any(|number| !missing(width, &places(hash, record.stamp, number, findings)).is_empty())
 }
 
 /// Members for shards that are missing, the closest first: none of a domain that holds a shard of the segment, and none that is `refused`.

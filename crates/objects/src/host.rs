@@ -9,6 +9,7 @@ use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,26 @@ pub struct Host {
     is_away: AtomicBool,
     /// Since they were taken last.
     reads: Mutex<Reads>,
+    /// Stores that were given up in the middle, as when a client is cut off, with the number of looks since: the place may have done them.
+    unsure: Mutex<BTreeMap<ShardKey, u32>>,
+}
+
+/// A store that was given up is looked for so often, once in a round of the keeper: a place that is slow has done it by then.
+const UNSURE_LOOKS: u32 = 20;
+
+/// A store under way.
+struct Storing<'h> {
+    host: &'h Host,
+    key: ShardKey,
+    is_over: bool,
+}
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.host.unsure.lock().insert(self.key, 0);
+        }
+    }
 }
 
 impl Host {
@@ -47,8 +68,9 @@ impl Host {
     /// It cannot be listed.
     pub async fn open(identity: NodeIdentity, name: &str, node: Arc<dyn Node>) -> Result<Arc<Self>, NodeError> {
         let index = RwLock::new(scan(identity, &*node).await?);
-        let (name, is_away, reads) = (name.to_owned(), AtomicBool::new(false), Mutex::default());
-        Ok(Arc::new(Self { identity, name, node, index, view: RwLock::new(None), is_away, reads }))
+        let (name, is_away) = (name.to_owned(), AtomicBool::new(false));
+        let (view, reads, unsure) = (RwLock::new(None), Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { identity, name, node, index, view, is_away, reads, unsure }))
     }
 
     /// Is the place there? While it is not, nothing is said of what was on it; when it is back, it is read again.
@@ -64,6 +86,38 @@ impl Host {
             self.is_away.store(false, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// Looks for what was to be stored by those who were cut off, and notes what is there.
+    pub(crate) async fn look_for_unsure(&self) {
+        let unsure: Vec<ShardKey> = self.unsure.lock().keys().copied().collect();
+        for key in unsure {
+            let is_known = match self.node.stat(key).await {
+                Ok(_) if ObjectId::of(key.segment).is_data => {
+                    self.index.write().add_shard(key);
+                    true
+                }
+                Ok(_) => self.note_record(key).await,
+                Err(_) => false,
+            };
+            let mut unsure = self.unsure.lock();
+            if let Entry::Occupied(mut looks) = unsure.entry(key) {
+                *looks.get_mut() += 1;
+                if is_known || *looks.get() >= UNSURE_LOOKS {
+                    looks.remove();
+                }
+            }
+        }
+    }
+
+    /// Notes a record that is at the place; false: it cannot be read.
+    async fn note_record(&self, key: ShardKey) -> bool {
+        let Ok(object) = self.node.get(key, 0..SHARD_BYTES_MAX).await else { return false };
+        match ObjectRecord::unseal(self.identity.volume, key, &object) {
+            Ok(record) => self.index.write().add_record(key, record),
+            Err(_) => self.index.write().add_damaged(key),
+        }
+        true
     }
 
     fn is_there(&self) -> Result<(), NodeError> {
@@ -241,17 +295,27 @@ impl Node for NotedNode {
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        let host = &self.0;
+        let host = &*self.0;
         host.is_there()?;
-        if ObjectId::of(key.segment).is_data {
-            host.node.put(key, parts).await?;
-            host.index.write().add_shard(key);
-            return Ok(());
+        let record = match ObjectId::of(key.segment).is_data {
+            true => None,
+            false => {
+                let record = ObjectRecord::unseal(host.identity.volume, key, &parts.concat());
+                let none = |error| host.refused(format!("what is to be stored as record {key} is none: {error}"));
+                Some(record.map_err(none)?)
+            }
+        };
+        let mut storing = Storing { host, key, is_over: false };
+        let stored = host.node.put(key, parts).await;
+        let is_unsure = |error: &NodeError| {
+            matches!(error.kind, NodeErrorKind::TimedOut | NodeErrorKind::Unavailable | NodeErrorKind::Io)
+        };
+        storing.is_over = !stored.as_ref().is_err_and(is_unsure);
+        stored?;
+        match record {
+            None => host.index.write().add_shard(key),
+            Some(record) => host.index.write().add_record(key, record),
         }
-        let record = ObjectRecord::unseal(host.identity.volume, key, &parts.concat())
-            .map_err(|error| host.refused(format!("what is to be stored as record {key} is none: {error}")))?;
-        host.node.put(key, parts).await?;
-        host.index.write().add_record(key, record);
         Ok(())
     }
 

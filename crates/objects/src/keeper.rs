@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, is_due, missing, patience, targets};
+use crate::care::{Matter, Observed, is_due, is_short, missing, patience, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -154,6 +154,7 @@ impl Keeper {
             tracing::warn!("this member's place cannot be used: {error}");
             return Round::default();
         }
+        self.host.look_for_unsure().await;
         let (volume, members) = (self.host.identity().volume, self.neighbourhood.members());
         let store = ObjectStore::new(volume, members, self.transfer_settings(), &self.env, &self.runtime);
         self.host.set_view(Arc::clone(store.view()));
@@ -275,7 +276,11 @@ impl Keeper {
                 });
                 continue;
             }
-            let findings = store.find(hash, usize::from(record.width)).await;
+            let mut findings = store.find(hash, usize::from(record.width)).await;
+            if is_short(&record, &findings) {
+                // Members that came later are closer now. What they do not have is not lost: it stays where it was put.
+                store.find_further(hash, &mut findings).await;
+            }
             let found = versions(&record.name, &findings);
             // What is newer elsewhere comes here first. Comparison does not bring it to a member that is not close any more.
             let Some(newest) = found.first().filter(|newest| newest.stamp >= record.stamp) else { continue };
@@ -377,7 +382,9 @@ impl Keeper {
     ) -> usize {
         let (hash, width) = (name_hash(&record.name), usize::from(record.width));
         let Some(mut segment) = located(record, hash, number, findings, |_| 0, &BTreeSet::new()) else { return 0 };
-        let holders: BTreeSet<NodeId> = segment.nodes().collect();
+        // Also those that have what another has as well: which of the two goes is not known here.
+        let there = places(hash, record.stamp, number, findings);
+        let holders: BTreeSet<NodeId> = there.values().flatten().map(|(node, _)| *node).collect();
         let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
         let near = closest(store.view(), hash, width);
         let chosen = targets(store.view(), &near, &holders, &refused, due);

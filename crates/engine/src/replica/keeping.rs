@@ -56,8 +56,9 @@ pub(super) struct Keeping {
     lineage: u64,
     /// The opening of this process.
     opening: u32,
-    /// The store's last transaction when this began. What an earlier opening stored of a later one is of a past that the store has lost.
-    began: u64,
+    /// After which transaction openings began. What an opening stored of a transaction after the next one's beginning is of a past that the
+    /// store has lost.
+    starts: BTreeMap<u32, u64>,
     /// How many copies each piece is to have, as of this round; 0: no node takes any.
     copies: usize,
 }
@@ -78,7 +79,7 @@ impl Keeping {
             short_since: BTreeMap::new(),
             lineage: history.lineage()?,
             opening: store.openings()?.number(),
-            began: history.last()?,
+            starts: store.opening_starts()?,
             copies: 0,
             store,
         })
@@ -160,7 +161,10 @@ impl Keeping {
     }
 
     fn link(&mut self) {
-        let is_lost = |chain: &Chain| chain.opening() < self.opening && chain.upto() > self.began;
+        // Of openings of which nothing is known any more all may be.
+        let next = |chain: &Chain| self.starts.get(&(chain.opening() + 1));
+        let is_lost =
+            |chain: &Chain| chain.opening() < self.opening && next(chain).is_none_or(|began| chain.upto() > *began);
         self.chain = chain::newest(&self.headers(), Some(self.lineage)).filter(|chain| !is_lost(chain));
     }
 
@@ -169,7 +173,11 @@ impl Keeping {
         let Some(chain) = &self.chain else { return Ok(()) };
         let clock = self.store.env().clock.clone();
         let needed: Vec<SegmentId> = chain.pieces().collect();
-        let count = |found: &FoundReplica| found.copies.iter().filter(|(node, _)| listed.contains(node)).count();
+        // What is on a node that is to be taken away goes with it.
+        let view = self.transfer.fleet().view();
+        let stays = |node: &NodeId| view.members.get(node).is_some_and(|member| !member.state.is_leaving());
+        let counts = |node: &NodeId| listed.contains(node) && stays(node);
+        let count = |found: &FoundReplica| found.copies.iter().filter(|(node, _)| counts(node)).count();
         let short: Vec<SegmentId> = needed.into_iter().filter(|id| count(&self.known[id]) < self.copies).collect();
         self.short_since.retain(|id, _| short.contains(id));
         for id in short {

@@ -169,6 +169,16 @@ async fn a_change_costs_a_put_for_each_copy_and_nothing_else() {
 /// The disk is set back to an earlier moment of the same opening, with all that is beside the file.
 #[tokio::test(flavor = "multi_thread")]
 async fn metadata_that_was_set_back_is_stored_anew() {
+    set_back_and_changed(0).await;
+}
+
+/// And before the next mount a command changes so much that there are more transactions than nodes have of the lost past.
+#[tokio::test(flavor = "multi_thread")]
+async fn so_it_is_where_others_changed_it_before_the_next_replica() {
+    set_back_and_changed(60).await;
+}
+
+async fn set_back_and_changed(count: u64) {
     let parent = tempfile::tempdir().expect("a folder");
     let (folder, kept) = (parent.path().join("meta"), parent.path().join("kept"));
     std::fs::create_dir(&folder).expect("made");
@@ -196,8 +206,13 @@ async fn metadata_that_was_set_back_is_stored_anew() {
         let bytes = std::fs::read(kept.join(name)).expect("read");
         std::fs::write(folder.join(name), bytes).expect("written");
     }
+    if count > 0 {
+        let (_kv, store) = open(&folder);
+        store.take_opening(2, 0).expect("opened");
+        (200..200 + count).for_each(|value| change(&store, value));
+    }
     let (_kv, store) = open(&folder);
-    store.take_opening(2, 0).expect("opened");
+    store.take_opening(3, 0).expect("opened");
     let mut keeping = keeper(&store, &transfer);
     for value in 100..103 {
         change(&store, value);

@@ -1,6 +1,6 @@
 //! Openings: each time that an owner opens the volume. See `weft_format::records::OpeningsRecord`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_format::records::{Opening, OpeningsRecord};
 
 use super::Store;
@@ -8,6 +8,20 @@ use super::txn::Txn;
 use super::values::damaged;
 use crate::MetaError;
 use crate::keys::Key;
+
+/// The name of the note of which opening began after which transaction: a line `NUMBER TRANSACTION` for each.
+const STARTS: &str = "opening-starts";
+/// So many of the latest are noted.
+const STARTS_MAX: usize = 256;
+
+fn starts_of(note: Option<Vec<u8>>) -> BTreeMap<u32, u64> {
+    let note = note.unwrap_or_default();
+    let line = |line: &str| {
+        let (number, began) = line.split_once(' ')?;
+        Some((number.parse().ok()?, began.parse().ok()?))
+    };
+    String::from_utf8_lossy(&note).lines().filter_map(line).collect()
+}
 
 impl Store {
     /// What is known of the volume's openings.
@@ -89,11 +103,31 @@ impl Store {
         self.halted.get().map(String::as_str)
     }
 
+    /// After which transaction each of the latest openings began, by their numbers; of an engine without a history nothing. What nodes have
+    /// of an opening beyond the next one's beginning is of a past that the store has lost.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn opening_starts(&self) -> Result<BTreeMap<u32, u64>, MetaError> {
+        Ok(starts_of(self.job(STARTS)?))
+    }
+
     fn next_opening(&self, next: impl Fn(&OpeningsRecord) -> OpeningsRecord) -> Result<Opening, MetaError> {
+        let began = self.history().map(|history| history.last()).transpose()?;
         let opening = self.transact(|txn| {
             let openings = next(&txn.openings()?);
             txn.put(Key::Openings, openings.encode());
             let latest = openings.latest.ok_or_else(|| damaged(&Key::Openings, "it has no opening"))?;
+            if let Some(began) = began {
+                let key = Key::Job(STARTS.as_bytes());
+                let mut starts = starts_of(txn.get(key)?);
+                starts.insert(latest.opening.number, began);
+                while starts.len() > STARTS_MAX {
+                    starts.pop_first();
+                }
+                let lines = starts.iter().map(|(number, began)| format!("{number} {began}\n"));
+                txn.put(key, lines.collect::<String>().into_bytes());
+            }
             Ok(latest.opening)
         })?;
         self.flush()?;

@@ -87,7 +87,9 @@ impl Keeper {
             return state == ObjectState::GivenUp;
         }
         let key = record_key(hash, stamp);
-        let findings = store.find(hash, 1).await;
+        let mut findings = store.find(hash, 1).await;
+        // Those that came later are closer now.
+        store.find_further(hash, &mut findings).await;
         for (node, found) in &findings.answers {
             if !found.records.iter().any(|record| record.stamp() == stamp) {
                 continue;

@@ -27,8 +27,11 @@ impl Keeper {
         let now = self.env.clock.now();
         for key in self.host.read(Index::damaged) {
             let ObjectId { hash, stamp, .. } = ObjectId::of(key.segment);
-            let findings = store.find(hash, 1).await;
             let has_it = |found: &&Found| found.records.iter().any(|record| record.stamp() == stamp);
+            let mut findings = store.find(hash, 1).await;
+            if !findings.answers.values().any(|found| has_it(&found)) {
+                store.find_further(hash, &mut findings).await;
+            }
             let holders = findings.answers.iter().filter(|(_, found)| has_it(found)).map(|(node, _)| *node);
             let mut record = None;
             for holder in holders.collect::<Vec<_>>() {

@@ -9,7 +9,6 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::BTreeSet;
 use std::time::Duration;
-use weft_cluster::gossip::Liveness;
 use weft_format::records::{ObjectRecord, check_object_name, name_hash, record_key};
 use weft_format::{NodeId, ShardKey};
 use weft_nodes::node::SHARD_BYTES_MAX;
@@ -171,15 +170,16 @@ impl ObjectStore {
 
     /// The error for a name of which no contents were found.
     pub(crate) fn absent(&self, name: &str, is_unheard_of: bool, findings: &Findings) -> ObjectError {
-        let (name, answered) = (name.to_owned(), findings.answers.len());
-        // Those that are dead by rumour may have had it; that they are silent is known.
-        let is_expected =
-            |node: &NodeId| self.members.get(node).is_some_and(|member| member.liveness != Liveness::Dead);
-        let silent = findings.silent.keys().filter(|node| is_expected(node)).count();
-        match is_unheard_of && silent > 0 && silent >= answered {
+        let (name, answered, silent) = (name.to_owned(), findings.answers.len(), findings.silent.len());
+        match is_unheard_of && Self::is_unheard(findings) {
             true => ObjectError::Unknown { name, answered, silent, why: findings.why_silent() },
             false => ObjectError::NotFound { name, answered },
         }
+    }
+
+    /// Do so few members answer that all that have an object may be among the others? Those that are dead by rumour may have it as well.
+    pub(crate) fn is_unheard(findings: &Findings) -> bool {
+        !findings.silent.is_empty() && findings.silent.len() >= findings.answers.len()
     }
 
     /// What is known of an object.

@@ -68,6 +68,9 @@ impl ObjectStore {
                 return Err(ObjectError::Exists { name: name.clone(), version: newest.stamp.to_string() });
             }
         }
+        if found.is_empty() && !replace && Self::is_unheard(&findings) {
+            return Err(self.absent(name, true, &findings));
+        }
         drop(findings);
         let places = closest(&self.view, hash, code.n);
         if places.nodes.len() < code.least() {

@@ -132,6 +132,63 @@ async fn a_put_counts_shards_that_are_there_not_members_that_took_the_record() {
     }
 }
 
+/// A client is cut off while a member's disk writes. The disk writes on, and what is there then is known.
+#[tokio::test(start_paused = true)]
+async fn what_a_disk_stores_after_its_client_is_gone_is_known() {
+    let cluster = TestCluster::new(3).await;
+    cluster.put("a", "rs:2+1", &bytes(50_000, 1), false).await.unwrap();
+    let member = &cluster.members[0];
+    let key = cluster.shards(member.id).await[0];
+    let shard = member.memory.get(key, 0..u64::MAX).await.unwrap();
+    member.host.node().remove(key).await.unwrap();
+    member.place.set_script(Box::new(|_| Fault::Delay(Duration::from_secs(10))));
+    let node = member.host.node();
+    assert!(tokio::time::timeout(Duration::from_secs(1), node.put(key, std::slice::from_ref(&shard))).await.is_err());
+    member.place.set_script(Box::new(|_| Fault::None));
+    member.memory.put(key, &[shard]).await.unwrap();
+    let shards = || cluster.held("a").iter().map(|(_, _, shards)| shards).sum::<usize>();
+    assert_eq!(shards(), 2);
+    rounds(&mut [cluster.keeper(member.id, SETTINGS)], 1, PAUSE).await;
+    assert_eq!(shards(), 3);
+}
+
+/// A cluster grows, and other members are closest to a name now. What they do not have is not lost, and what is lost is made again.
+#[tokio::test(start_paused = true)]
+async fn an_object_is_kept_by_members_that_are_far_from_its_name_now() {
+    let mut cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", &bytes(90_000, 1), false).await.unwrap();
+    let holders: Vec<NodeId> = cluster.held("a").iter().map(|(node, ..)| *node).collect();
+    // So many that no holder is among those that are asked first.
+    let mut id = 100;
+    while cluster.closest("a", 24).iter().any(|node| holders.contains(node)) {
+        cluster.join(NodeId(id)).await;
+        id += 1;
+    }
+    let mut keepers = cluster.keepers(SETTINGS);
+    assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 0);
+    cluster.kill(holders[0]);
+    let mut keepers = cluster.keepers(SETTINGS);
+    let kept = rounds(&mut keepers, 200, PAUSE).await;
+    assert_eq!(kept.rebuilt, 1, "{kept:?}");
+    assert_eq!(cluster.get("a").await.unwrap(), bytes(90_000, 1));
+}
+
+/// Members that do not answer may have an object of this name: it is not replaced unasked.
+#[tokio::test(start_paused = true)]
+async fn a_put_that_must_not_replace_is_refused_where_silence_may_hide_an_object() {
+    let mut cluster = TestCluster::new(6).await;
+    cluster.put("a", "rs:4+2", b"before", false).await.unwrap();
+    let holders: Vec<NodeId> = cluster.members.iter().map(|member| member.id).collect();
+    for id in 100..106 {
+        cluster.join(NodeId(id)).await;
+    }
+    holders.iter().for_each(|node| cluster.kill(*node));
+    let refused = cluster.put("a", "rs:4+2", b"after", false).await.unwrap_err();
+    assert!(matches!(refused, ObjectError::Unknown { answered: 6, silent: 6, .. }), "{refused}");
+    assert!(matches!(cluster.get("a").await, Err(ObjectError::Unknown { .. })));
+    cluster.put("a", "rs:4+2", b"after", true).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_older_version_goes_when_the_newer_is_whole_for_a_while() {
     let cluster = TestCluster::new(6).await;

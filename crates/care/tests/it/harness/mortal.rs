@@ -87,7 +87,8 @@ impl Mortal {
         tokio::select! {
             biased;
             () = self.dead() => true,
-            ended = work => ended.is_err(),
+            // What could do without the step that it did not make is done, in the same moment.
+            ended = work => ended.is_err() || self.catalogue.fuse.left.load(Ordering::SeqCst) < 0,
         }
     }
 
