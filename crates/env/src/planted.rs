@@ -111,6 +111,8 @@ pub enum Planted {
     VersionByClock,
     /// A put is answered when one member has its record.
     PutToldEarly,
+    /// A put counts members that took the record, also those that have lost their shard since.
+    MembersCounted,
     /// What is left of an upload is removed, and nothing is kept that refuses the rest of it.
     GiveUpForgotten,
     /// The record of a removal goes after a while, like that of an older version, and is compared with nobody.
@@ -191,9 +193,10 @@ impl Planted {
         Self::LogCutEarly,
     ];
     /// Those that histories of a store of objects show.
-    pub const OF_OBJECTS: [Planted; 6] = [
+    pub const OF_OBJECTS: [Planted; 7] = [
         Self::VersionByClock,
         Self::PutToldEarly,
+        Self::MembersCounted,
         Self::GiveUpForgotten,
         Self::RemovalForgotten,
         Self::OlderGoneEarly,

@@ -114,7 +114,9 @@ impl Keeping {
     /// Up to where nodes have everything, for people.
     pub fn note(&self, failure: Option<String>) -> Note {
         let (upto, at_ms) = self.chain.as_ref().map_or((0, 0), |chain| (chain.upto(), chain.at_ms()));
-        Note { lineage: self.lineage, upto, at_ms, failure }
+        let pieces = self.chain.iter().flat_map(Chain::pieces).filter_map(|id| self.known.get(&id));
+        let nodes = pieces.flat_map(|found| &found.copies).map(|(node, _)| node.to_string()).collect();
+        Note { lineage: self.lineage, upto, at_ms, failure, nodes }
     }
 
     /// Lists nodes, where that is due, and copies pieces again that have too few copies.

@@ -265,3 +265,25 @@ async fn nothing_goes_while_a_piece_that_is_needed_lacks_a_copy() {
         assert_eq!(piece_count(&seen).await, 1 + value as usize, "also those that were made one");
     }
 }
+
+/// A node that leaves while no mount is there takes its pieces along, and nobody stores them again.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_note_says_that_nodes_with_pieces_have_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = nodes(3);
+    let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
+    store.take_opening(1, 0).expect("opened");
+    let record = |id: &NodeId| NodeRecord::of(format!("n{}", id.0), format!("memory:n{}", id.0));
+    nodes.iter().for_each(|(id, _)| store.add_node(*id, &record(id)).expect("added"));
+    let mut keeping = keeper(&store, &transfer);
+    keeping.round(store.history().expect("it has one")).await.expect("stored");
+    let meta = MetaUrl::from(folder.path().join("meta.db"));
+    keeping.note(None).write(&meta);
+    let failure = || super::super::replica_status(&store, &meta).expect("read").expect("no copies itself").failure;
+    assert_eq!(failure(), None);
+    let left = NodeId(2);
+    let draining = NodeRecord { state: NodeState::Draining, ..record(&left) };
+    store.update_node(left, &record(&left), &draining).expect("drained");
+    assert!(store.remove_node(left, true).expect("removed"));
+    assert!(failure().expect("told").contains("had pieces of it 1 left the volume"));
+}

@@ -1,6 +1,7 @@
 //! How far the replica is: a note beside the metadata, for `weft status`. It says nothing that nodes do not say, and costs no look at them.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use weft_meta::kv::Changes;
 use weft_meta::{MetaError, MetaUrl, Store, is_passing};
 
@@ -18,6 +19,8 @@ pub(super) struct Note {
     pub at_ms: u64,
     /// Why nodes do not have more.
     pub failure: Option<String>,
+    /// The nodes that have it, by the text of their ids.
+    pub nodes: BTreeSet<String>,
 }
 
 /// How far the replica of the metadata on nodes is.
@@ -60,5 +63,12 @@ pub(crate) fn replica_status(store: &Store, meta: &MetaUrl) -> Result<Option<Rep
     let missing = |changes: Option<Changes>| changes.map_or(COUNT_LIMIT, count);
     let missing_keys = missing(history.changes_after(note.upto, COUNT_LIMIT)?);
     let at_ms = (note.upto > 0).then_some(note.at_ms);
-    Ok(Some(ReplicaStatus { at_ms, missing_keys: missing_keys as u64, failure: note.failure }))
+    let nodes: BTreeSet<String> = store.nodes()?.into_iter().map(|(id, _)| id.to_string()).collect();
+    let left_count = note.nodes.difference(&nodes).count();
+    let left = (left_count > 0).then(|| {
+        format!(
+            "of the nodes that had pieces of it {left_count} left the volume: mount it, and the pieces are stored again"
+        )
+    });
+    Ok(Some(ReplicaStatus { at_ms, missing_keys: missing_keys as u64, failure: note.failure.or(left) }))
 }

@@ -104,7 +104,10 @@ impl ObjectStore {
             })
             .collect();
         let (accepted, why) = self.put_record(&record, hash, holders).await;
-        let kept = self.kept_at(&accepted, hash, &record, code.enough).await.unwrap_or(accepted.len());
+        let kept = match has_planted(Planted::MembersCounted) {
+            true => accepted.len(),
+            false => self.kept_at(&accepted, hash, &record, code.enough).await.unwrap_or(accepted.len()),
+        };
         let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
         if kept < code.enough && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
