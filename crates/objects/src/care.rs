@@ -21,8 +21,8 @@ pub struct Observed {
 pub enum Matter {
     /// These shards of a segment are nowhere.
     Missing(u64, Stamp, u32, ShardIndex),
-    /// Shards of a version are here, and no record.
-    Leftover(u64, Stamp),
+    /// This number of shards of a version is here, and no record. While it grows the upload goes on.
+    Leftover(u64, Stamp, usize),
     /// A newer version can be read with a margin, or the object was removed.
     Superseded(u64, Stamp),
     /// This shard is here, and another member holds the same.

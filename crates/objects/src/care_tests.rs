@@ -6,7 +6,7 @@ use weft_format::records::NodeState;
 fn what_was_not_seen_in_a_round_begins_again() {
     let (mut observed, start) = (Observed::default(), Instant::now());
     let at = |seconds| start + Duration::from_secs(seconds);
-    let (one, other) = (Matter::Leftover(1, Stamp(1)), Matter::Missing(2, Stamp(1), 0, ShardIndex(3)));
+    let (one, other) = (Matter::Leftover(1, Stamp(1), 1), Matter::Missing(2, Stamp(1), 0, ShardIndex(3)));
     assert_eq!(observed.see(one, at(0)), Duration::ZERO);
     assert_eq!(observed.see(other, at(0)), Duration::ZERO);
     observed.end_round();

@@ -70,7 +70,8 @@ impl Keeper {
             without.filter(|(hash, stamp)| !index.shards_of(*hash, *stamp).is_empty()).collect()
         });
         for (hash, stamp) in leftovers {
-            let seen = self.observed.see(Matter::Leftover(hash, stamp), now);
+            let count = self.host.read(|index| index.shards_of(hash, stamp).len());
+            let seen = self.observed.see(Matter::Leftover(hash, stamp, count), now);
             if seen < grace || !self.give_up(store, hash, stamp, round).await {
                 continue;
             }

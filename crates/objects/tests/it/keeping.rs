@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_format::records::{ObjectId, ObjectState, name_hash, record_key};
-use weft_format::{NodeId, ShardKey};
+use weft_format::records::{ObjectId, ObjectState, Stamp, data_segment, name_hash, record_key};
+use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 use weft_objects::{KeeperSettings, ObjectError, Question};
@@ -99,6 +99,23 @@ async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
     for member in &cluster.members {
         assert_eq!(cluster.shards(member.id).await.len(), 1, "only those of the version before");
     }
+}
+
+/// An upload may take longer than it takes to give one up. It is given up when nothing of it has come for so long.
+#[tokio::test(start_paused = true)]
+async fn an_upload_that_goes_on_is_not_given_up_however_long_it_takes() {
+    let cluster = TestCluster::new(3).await;
+    let member = &cluster.members[0];
+    let mut keepers = [cluster.keeper(member.id, SETTINGS)];
+    let minute = Duration::from_secs(60);
+    for number in 0..4 {
+        let segment = data_segment(name_hash("a"), Stamp(7), number);
+        let key = ShardKey { segment, generation: Generation::FIRST, index: ShardIndex(0) };
+        member.host.node().put(key, &[bytes(10, 1).into()]).await.unwrap();
+        assert_eq!(rounds(&mut keepers, 8, minute).await.given_up, 0, "{number}");
+    }
+    assert_eq!(rounds(&mut keepers, 8, minute).await.given_up, 1);
+    assert!(cluster.shards(member.id).await.is_empty());
 }
 
 /// A member takes a record also if it has nothing else: its disk was replaced since it took a shard. What is left is not enough, and the put

@@ -75,7 +75,7 @@ pub struct Arguments {
     /// Rebuild shards of objects that are missing for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "objects")]
     patience: u64,
-    /// Remove what is left of unfinished uploads after this many seconds; longer than any upload takes
+    /// Remove what is left of an unfinished upload this many seconds after its last shard came
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "objects")]
     leftover_grace: u64,
 }
