@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, is_due, is_short, missing, patience, targets};
+use crate::care::{Matter, Observed, first_of, is_due, is_short, missing, patience, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -13,7 +13,7 @@ use crate::store::{MemberAt, ObjectStore, record_of};
 use crate::tree::{Leaf, difference};
 use crate::versions::{Findings, Version, located, places, versions};
 use copies::Heat;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 use std::time::Duration;
@@ -109,6 +109,9 @@ pub struct Keeper {
     env: Env,
     runtime: Runtime,
     observed: Observed,
+    /// Versions that were given up here and count elsewhere, by the hash of their names. Records of older ones are neither taken nor given:
+    /// two members that have both removed one would give it to each other for ever.
+    newer_elsewhere: BTreeMap<u64, Stamp>,
     rounds: u64,
     /// The shard that was checked last.
     scrubbed: Option<ShardKey>,
@@ -133,6 +136,7 @@ impl Keeper {
             env,
             runtime,
             observed: Observed::default(),
+            newer_elsewhere: BTreeMap::new(),
             rounds: 0,
             scrubbed: None,
             heat: Heat::default(),
@@ -222,9 +226,10 @@ impl Keeper {
 
     /// Stores a record here. One that is older than what is here, or that was given up here, is not taken.
     async fn adopt(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> bool {
-        let is_wanted = self
+        let is_new = self
             .host
             .read(|index| index.record(name_hash(&record.name), record.stamp).is_none() && !index.has_newer(record));
+        let is_wanted = is_new && !self.is_replaced_elsewhere(record);
         is_wanted && self.keep_record(store, key, record).await
     }
 
@@ -247,13 +252,17 @@ impl Keeper {
         }
     }
 
+    fn is_replaced_elsewhere(&self, record: &ObjectRecord) -> bool {
+        self.newer_elsewhere.get(&name_hash(&record.name)).is_some_and(|newer| *newer > record.stamp)
+    }
+
     async fn push(&self, store: &ObjectStore, other: NodeId, leaf: Leaf) -> bool {
         // What the other has may have been newer: then that is here by now.
         let record = self.host.read(|index| {
             let record = index.record(leaf.hash, leaf.stamp())?;
             (!index.has_newer(record)).then(|| Arc::clone(record))
         });
-        let Some(record) = record else { return false };
+        let Some(record) = record.filter(|record| !self.is_replaced_elsewhere(record)) else { return false };
         !store.put_record(&record, leaf.hash, BTreeSet::from([other])).await.0.is_empty()
     }
 
@@ -270,9 +279,9 @@ impl Keeper {
             }
             if !is_due(self.rounds, position) && older.is_empty() {
                 self.observed.keep(|matter| match matter {
-                    Matter::Missing(of, ..) | Matter::Void(of, _) => *of == hash,
+                    Matter::Missing(of, ..) | Matter::Void(of, _) | Matter::Superseded(of, _) => *of == hash,
                     Matter::Copy(key) => ObjectId::of(key.segment).hash == hash,
-                    Matter::Leftover(..) | Matter::Superseded(..) | Matter::Unreadable(..) => false,
+                    Matter::Leftover(..) | Matter::Unreadable(..) => false,
                 });
                 continue;
             }
@@ -293,11 +302,14 @@ impl Keeper {
                 let is_given_up = newest.given_up.contains(&self.own());
                 let theirs = store.record(&record.name, newest).await.ok().filter(|_| is_given_up);
                 let Some(theirs) = theirs else { continue };
+                self.newer_elsewhere.insert(hash, theirs.stamp);
                 older = self.older(hash, &theirs);
                 record = Arc::new(theirs);
             }
             let refused = newest.given_up.clone();
             if !refused.is_empty() && self.clear_void(store, &record, &findings, round).await {
+                // The version before it counts.
+                self.newer_elsewhere.remove(&hash);
                 continue;
             }
             let is_whole = match record.contents() {
@@ -381,10 +393,15 @@ impl Keeper {
         due: &[ShardIndex],
     ) -> usize {
         let (hash, width) = (name_hash(&record.name), usize::from(record.width));
-        let Some(mut segment) = located(record, hash, number, findings, |_| 0, &BTreeSet::new()) else { return 0 };
-        // Also those that have what another has as well: which of the two goes is not known here.
+        // Where several have the same, the one that stays counts. The others give theirs up, and have room for another.
         let there = places(hash, record.stamp, number, findings);
-        let holders: BTreeSet<NodeId> = there.values().flatten().map(|(node, _)| *node).collect();
+        let goes = |copies: &Vec<(NodeId, ShardKey)>| {
+            let stays = first_of(copies);
+            copies.iter().copied().filter(move |copy| Some(*copy) != stays).collect::<Vec<_>>()
+        };
+        let needless: BTreeSet<(NodeId, ShardKey)> = there.values().flat_map(goes).collect();
+        let Some(mut segment) = located(record, hash, number, findings, |_| 0, &needless) else { return 0 };
+        let holders: BTreeSet<NodeId> = segment.nodes().collect();
         let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
         let near = closest(store.view(), hash, width);
         let chosen = targets(store.view(), &near, &holders, &refused, due);

@@ -19,11 +19,12 @@ mod strikes;
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
 use crate::weights::chosen;
-use line::{Line, Machine, Noise};
+use line::{Line, Machine, Noise, Stored};
 use own_place::OwnPlace;
 use parking_lot::Mutex;
 use plan::{Plan, Turn};
 use promise::{Kind, Operation, Was, is_legal};
+use removals::two_at_one;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -321,9 +322,9 @@ impl World {
                 }
                 Some(Was::Contents(_)) => {
                     let stat = whole.lock().clone();
-                    let is_whole = stat.is_some_and(|stat| stat.shards.iter().all(|(found, of)| found == of));
+                    let is_whole = stat.as_ref().is_some_and(|stat| stat.shards.iter().all(|(found, of)| found == of));
                     if !is_whole {
-                        self.scheduler.complain(format!("at the end {name} is not whole"));
+                        self.scheduler.complain(format!("at the end {name} is not whole: {stat:?}"));
                     }
                 }
                 Some(Was::Absent | Was::Done) => {}
@@ -332,6 +333,8 @@ impl World {
         for machine in &self.machines {
             machine.leftovers().into_iter().for_each(|leftover| self.scheduler.complain(leftover));
         }
+        let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
+        two_at_one(&disks).into_iter().for_each(|complaint| self.scheduler.complain(complaint));
     }
 }
 

@@ -25,12 +25,12 @@ fn a_seed_gives_one_history() {
 fn planted_bugs_are_found() {
     const FOUND: [(Planted, u64); 7] = [
         (Planted::VersionByClock, 1),
-        (Planted::PutToldEarly, 2),
-        (Planted::MembersCounted, 3),
-        (Planted::GiveUpForgotten, 3),
-        (Planted::RemovalForgotten, 2),
-        (Planted::OlderGoneEarly, 2),
-        (Planted::CopiesOfEachOther, 41),
+        (Planted::PutToldEarly, 0),
+        (Planted::MembersCounted, 41),
+        (Planted::GiveUpForgotten, 0),
+        (Planted::RemovalForgotten, 3),
+        (Planted::OlderGoneEarly, 0),
+        (Planted::CopiesOfEachOther, 178),
     ];
     for (bug, seed) in FOUND {
         let complaints = with_planted(bug, || run(seed, false)).complaints;

@@ -1,11 +1,11 @@
 //! Keepers: what is missing is made, what is left over goes, and nothing comes back.
 
-use crate::cluster::{TestCluster, TestMember, bytes, image_of, rounds};
+use crate::cluster::{TestCluster, TestMember, VOLUME, bytes, image_of, rounds};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use weft_format::records::{ObjectId, ObjectState, Stamp, data_segment, name_hash, record_key};
+use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, data_segment, name_hash, record_key};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 use weft_nodes::wrappers::{Fault, Operation};
 use weft_nodes::{Node, NodeErrorKind};
@@ -99,6 +99,32 @@ async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
     for member in &cluster.members {
         assert_eq!(cluster.shards(member.id).await.len(), 1, "only those of the version before");
     }
+}
+
+/// Two members gave a version up that the others have. What it replaced goes at them, too, and they do not give it to each other again.
+#[tokio::test(start_paused = true)]
+async fn what_was_replaced_goes_for_good_at_members_that_gave_the_newer_version_up() {
+    let cluster = TestCluster::new(8).await;
+    let older = cluster.put("a", "rs:4+2", &bytes(50_000, 1), false).await.unwrap().version;
+    let newer = cluster.put("a", "rs:4+2", &bytes(60_000, 2), true).await.unwrap().version;
+    let (hash, closest) = (name_hash("a"), cluster.closest("a", 2));
+    for node in closest.iter().map(|id| cluster.member(*id).host.node()) {
+        let keys = node.list(None, usize::MAX).await.unwrap().keys;
+        for key in keys.into_iter().filter(|key| ObjectId::of(key.segment).stamp == newer) {
+            node.remove(key).await.unwrap();
+        }
+        let key = record_key(hash, newer);
+        node.put(key, &[ObjectRecord::given_up(newer).seal(VOLUME, key).unwrap()]).await.unwrap();
+    }
+    let mut keepers = cluster.keepers(SETTINGS);
+    rounds(&mut keepers, 40, PAUSE).await;
+    for _ in 0..40 {
+        rounds(&mut keepers, 1, PAUSE).await;
+        for member in &cluster.members {
+            assert_eq!(cluster.record(member.id, "a", older).await, None, "{:?}", member.id);
+        }
+    }
+    assert_eq!(cluster.get("a").await.unwrap(), bytes(60_000, 2));
 }
 
 /// An upload may take longer than it takes to give one up. It is given up when nothing of it has come for so long.

@@ -1,7 +1,7 @@
 //! What a member's keeper may remove of its own: a look at all disks at that moment, which no member has. Pure.
 
 use super::line::Stored;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_format::records::{ObjectId, ObjectRecord, ObjectSegment, ObjectState, Stamp, data_segment};
 use weft_format::shard::{ShardIdentity, verify_object};
 use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
@@ -52,6 +52,22 @@ pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) 
     }
     let is_needed = can_be_read(id.stamp) && !records.iter().any(is_newer);
     is_needed.then(|| format!("{key} is removed, which no other member has, and nothing newer can be read"))
+}
+
+/// Disks that alone have two shards of one segment: with one of them two are lost.
+pub fn two_at_one(disks: &[Stored]) -> Vec<String> {
+    let mut holders: BTreeMap<(SegmentId, ShardIndex), BTreeSet<usize>> = BTreeMap::new();
+    for (at, disk) in disks.iter().enumerate() {
+        for key in disk.keys().filter(|key| ObjectId::of(key.segment).is_data) {
+            holders.entry((key.segment, key.index)).or_default().insert(at);
+        }
+    }
+    let mut alone: BTreeMap<(SegmentId, usize), usize> = BTreeMap::new();
+    for ((segment, _), at) in holders.into_iter().filter(|(_, at)| at.len() == 1) {
+        *alone.entry((segment, at.into_iter().next().unwrap_or_default())).or_default() += 1;
+    }
+    let two = alone.into_iter().filter(|(_, count)| *count > 1);
+    two.map(|((segment, at), count)| format!("m{} alone has {count} shards of {segment}", at + 1)).collect()
 }
 
 #[cfg(test)]

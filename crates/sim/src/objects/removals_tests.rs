@@ -117,3 +117,14 @@ fn a_removal_is_kept_until_something_newer_is_there() {
     disks[1].extend([shard(newest, 1)]);
     assert!(!is_needed(&disks));
 }
+
+#[test]
+fn two_shards_at_one_disk_are_told_unless_another_has_one_of_them() {
+    let mut disks = whole();
+    assert!(two_at_one(&disks).is_empty());
+    let (key, object) = shard(OLD, 1);
+    disks[0].insert(key, object);
+    assert!(two_at_one(&disks).is_empty());
+    disks[1].remove(&key);
+    assert_eq!(two_at_one(&disks).len(), 1);
+}
