@@ -23,14 +23,13 @@ fn a_seed_gives_one_history() {
 /// A bug that is not found is a hole in the checker: `weft-sim canaries --objects` looks for seeds that show them.
 #[test]
 fn planted_bugs_are_found() {
-    const FOUND: [(Planted, u64); 7] = [
+    const FOUND: [(Planted, u64); 6] = [
         (Planted::VersionByClock, 1),
         (Planted::PutToldEarly, 0),
         (Planted::MembersCounted, 41),
         (Planted::GiveUpForgotten, 0),
         (Planted::RemovalForgotten, 3),
         (Planted::OlderGoneEarly, 0),
-        (Planted::CopiesOfEachOther, 178),
     ];
     for (bug, seed) in FOUND {
         let complaints = with_planted(bug, || run(seed, false)).complaints;

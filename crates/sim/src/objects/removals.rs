@@ -2,7 +2,9 @@
 
 use super::line::Stored;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_format::records::{ObjectId, ObjectRecord, ObjectSegment, ObjectState, Stamp, data_segment};
+use weft_format::records::{
+    ObjectId, ObjectRecord, ObjectSegment, ObjectState, Stamp, data_segment, name_hash, record_key,
+};
 use weft_format::shard::{ShardIdentity, verify_object};
 use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
 
@@ -52,6 +54,16 @@ pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) 
     }
     let is_needed = can_be_read(id.stamp) && !records.iter().any(is_newer);
     is_needed.then(|| format!("{key} is removed, which no other member has, and nothing newer can be read"))
+}
+
+/// How many disks have the word that their member gave this version up.
+pub fn refusing_count(volume: VolumeId, disks: &[Stored], name: &str, stamp: Stamp) -> usize {
+    let key = record_key(name_hash(name), stamp);
+    let refuses = |disk: &&Stored| {
+        let held = disk.get(&key).and_then(|object| ObjectRecord::unseal(volume, key, object).ok());
+        held.is_some_and(|held| held.state == ObjectState::GivenUp)
+    };
+    disks.iter().filter(refuses).count()
 }
 
 /// Disks that alone have two shards of one segment: with one of them two are lost.

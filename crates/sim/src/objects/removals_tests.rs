@@ -2,7 +2,7 @@ use super::*;
 use bytes::Bytes;
 use weft_format::Generation;
 use weft_format::geometry::Geometry;
-use weft_format::records::{Contents, name_hash, record_key};
+use weft_format::records::Contents;
 use weft_format::shard::{Digest, ShardBuilder, ShardHeader};
 
 const VOLUME: VolumeId = VolumeId(3);
@@ -127,4 +127,13 @@ fn two_shards_at_one_disk_are_told_unless_another_has_one_of_them() {
     assert!(two_at_one(&disks).is_empty());
     disks[1].remove(&key);
     assert_eq!(two_at_one(&disks).len(), 1);
+}
+
+#[test]
+fn those_that_gave_a_version_up_are_counted() {
+    let mut disks = whole();
+    disks[1].extend([record(NEW, ObjectState::GivenUp)]);
+    disks[2].extend([record(NEW, contents())]);
+    let count = |stamp| refusing_count(VOLUME, &disks, NAME, stamp);
+    assert_eq!((count(NEW), count(OLD)), (1, 0));
 }
