@@ -4,8 +4,8 @@ use crate::error::{NodeError, NodeErrorKind};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// So many at once for each node. A file system that hangs keeps its threads until it answers, whoever has given up meanwhile, and all that a
-/// process does shares tokio's 512. No disk gains by more.
+/// Calls of one node at one time. A file system that hangs keeps its threads until it answers, also after its callers have given up, and a
+/// process has tokio's 512 for everything. No disk gains by more.
 const THREADS_MAX: usize = 16;
 
 /// The threads of a node.

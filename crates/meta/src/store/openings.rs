@@ -11,7 +11,7 @@ use crate::keys::Key;
 
 /// The name of the note of which opening began after which transaction: a line `NUMBER TRANSACTION` for each.
 const STARTS: &str = "opening-starts";
-/// So many of the latest are noted.
+/// The number of openings that are noted, the latest.
 const STARTS_MAX: usize = 256;
 
 fn starts_of(note: Option<Vec<u8>>) -> BTreeMap<u32, u64> {

@@ -128,7 +128,7 @@ impl Place {
 
     /// The folder, made sure of just now.
     pub(super) fn attached(&self) -> Result<Arc<Root>, NodeError> {
-        // Nobody waits for the lock while a file system hangs.
+        // The lock is not held while a file system hangs.
         let known = self.root.read().clone();
         if let Some(root) = &known
             && let Ok(stat) = rustix::fs::statat(CWD, &root.identity_path, AtFlags::SYMLINK_NOFOLLOW)

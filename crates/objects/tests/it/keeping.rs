@@ -72,19 +72,22 @@ async fn a_member_that_is_back_soon_finds_all_as_it_left_it() {
     assert_eq!(rounds(&mut keepers, 10, PAUSE).await.rebuilt, 0);
 }
 
+/// Records arrive so much later, and shards at once.
+fn delay_records(cluster: &TestCluster, time: Duration) {
+    for member in &cluster.members {
+        member.fault.set_script(Box::new(move |call| match call.key {
+            Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => Fault::Delay(time),
+            _ => Fault::None,
+        }));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
     let cluster = TestCluster::new(6).await;
     cluster.put("a", "rs:4+2", b"before", false).await.unwrap();
-    // Records do not arrive for an hour: the client is paused between the last shard and the first record.
-    for member in &cluster.members {
-        member.fault.set_script(Box::new(|call| match call.key {
-            Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
-                Fault::Delay(Duration::from_secs(3600))
-            }
-            _ => Fault::None,
-        }));
-    }
+    // The client is paused between the last shard and the first record.
+    delay_records(&cluster, Duration::from_secs(3600));
     let put = cluster.put("a", "rs:4+2", b"after", true);
     let mut keepers = cluster.keepers(SETTINGS);
     let keeping = async {
@@ -150,14 +153,7 @@ async fn an_upload_that_goes_on_is_not_given_up_however_long_it_takes() {
 async fn a_put_counts_shards_that_are_there_not_members_that_took_the_record() {
     let cluster = TestCluster::new(6).await;
     for lost in [2, 3] {
-        for member in &cluster.members {
-            member.fault.set_script(Box::new(|call| match call.key {
-                Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
-                    Fault::Delay(Duration::from_secs(30))
-                }
-                _ => Fault::None,
-            }));
-        }
+        delay_records(&cluster, Duration::from_secs(30));
         let put = cluster.put("a", "rs:4+2", b"after", true);
         let losing = async {
             tokio::time::sleep(Duration::from_secs(5)).await;
@@ -201,7 +197,7 @@ async fn an_object_is_kept_by_members_that_are_far_from_its_name_now() {
     let mut cluster = TestCluster::new(6).await;
     cluster.put("a", "rs:4+2", &bytes(90_000, 1), false).await.unwrap();
     let holders: Vec<NodeId> = cluster.held("a").iter().map(|(node, ..)| *node).collect();
-    // So many that no holder is among those that are asked first.
+    // Until no holder is among those that are asked first.
     let mut id = 100;
     while cluster.closest("a", 24).iter().any(|node| holders.contains(node)) {
         cluster.join(NodeId(id)).await;

@@ -19,7 +19,7 @@ use weft_env::sync::Mutex;
 const IDLE_MAX: usize = 16;
 /// Neither a connection nor a request is waited for longer; then another connection is tried.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(20);
-/// After the server was told that nobody waits for a request: then it has said goodbye, or is away.
+/// How long a connection lives after its request was cancelled: by then the server has answered, or is away.
 const FAREWELL: Duration = Duration::from_secs(1);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
