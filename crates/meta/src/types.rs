@@ -159,6 +159,8 @@ pub struct RenameOutcome {
     pub moved: Ino,
     /// What became of the inode that the target name had before, if it was replaced.
     pub replaced: Option<UnlinkOutcome>,
+    /// The inode that has its name now, if the two were exchanged.
+    pub exchanged: Option<Ino>,
 }
 
 /// What a file has in a range, all of one moment.

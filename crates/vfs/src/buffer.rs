@@ -470,6 +470,17 @@ impl Buffer {
         self.committed_size = self.size;
     }
 
+    /// The commit of these `pages` failed, or its answer got lost: the journal may hold any of them. What is written over them
+    /// later has to take them away, or they would come over it after a restart.
+    pub fn note_tried(&mut self, pages: &[JournalPage]) {
+        for page in pages {
+            for (within, bytes) in &page.ranges {
+                let offset = page.page * JOURNAL_PAGE_BYTES + u64::from(*within);
+                self.journaled.insert(offset..offset + bytes.len() as u64);
+            }
+        }
+    }
+
     /// The journal may hold less than was written to it: what is dirty goes there again with the next fsync.
     pub fn doubt_journal(&mut self) {
         self.pieces.values_mut().for_each(|piece| piece.journaled = false);

@@ -16,6 +16,8 @@ enum Step {
     Write(usize, usize),
     /// By the journal: only while nothing is in flight, as the write-back does it.
     Fsync,
+    /// The same, but it fails after this many pages at most.
+    FsyncFails(usize),
     /// By segments, which are all committed.
     FsyncBySegments,
     /// So many dirty bytes are staged at most.
@@ -28,12 +30,14 @@ enum Step {
     Crash,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 18] = [
     Step::Write(0, 2),
     Step::Write(1, 1),
     Step::Write(1, 2),
     Step::Write(2, 2),
     Step::Fsync,
+    Step::FsyncFails(1),
+    Step::FsyncFails(2),
     Step::FsyncBySegments,
     Step::Stage(1),
     Step::Stage(u64::MAX),
@@ -154,6 +158,16 @@ impl World {
                 self.buffer.note_journaled();
                 self.seen.clear();
             }
+            Step::FsyncFails(pages_max) if self.in_flight.is_empty() => {
+                let pages = self.buffer.to_journal();
+                if pages.is_empty() {
+                    return false;
+                }
+                let end = pages.iter().take(pages_max).map(JournalPage::end).max().unwrap_or(0);
+                self.disk.journal(&pages[..pages.len().min(pages_max)], end.max(offset(self.disk.size)));
+                self.buffer.found_committed(offset(self.disk.size));
+                self.buffer.note_tried(&pages);
+            }
             Step::FsyncBySegments => {
                 // What comes back sets off again.
                 while !self.buffer.is_empty() {
@@ -202,7 +216,7 @@ impl World {
                 self.content = self.disk.recovered();
                 self.seen.clear();
             }
-            Step::Fsync | Step::Complete | Step::Fail | Step::Truncate(_) => return false,
+            Step::Fsync | Step::FsyncFails(_) | Step::Complete | Step::Fail | Step::Truncate(_) => return false,
         }
         self.seen.push(self.content.clone());
         true

@@ -289,28 +289,26 @@ impl Volume {
     ) -> Result<(), VfsError> {
         // Write, rename over the old version, crash: the name must not end up with neither version. So the bytes go
         // before the name.
-        let unsafe_file = RefCell::new(None);
+        let unsafe_files = RefCell::new(Vec::new());
         let is_safe = |ino| {
             let dirty = self.files.peek(ino).filter(|_| self.write_back.has_dirty_files());
             let is_safe = dirty.is_none();
-            *unsafe_file.borrow_mut() = dirty;
+            unsafe_files.borrow_mut().extend(dirty);
             is_safe
         };
         let (from, to) = ((parent, name), (new_parent, new_name));
         let (store, mut time) = (self.store.guarded(guard), self.now());
         let mut outcome = store.rename_if(from, to, flags, is_safe, time)?;
-        if let Some(file) = unsafe_file.take().filter(|_| outcome.is_none()) {
+        if outcome.is_none() {
             if !has_planted(Planted::RenameBeforeBytes) {
-                self.write_back.make_recoverable(&file)?;
+                unsafe_files.take().iter().try_for_each(|file| self.write_back.make_recoverable(file))?;
             }
             time = self.now();
             outcome = store.rename_if(from, to, flags, |_| true, time)?;
         }
         let Some(outcome) = outcome else { return Ok(()) };
-        self.note_ctime(outcome.moved, time);
-        if let Some(replaced) = &outcome.replaced
-            && !flags.exchange
-        {
+        [Some(outcome.moved), outcome.exchanged].into_iter().flatten().for_each(|ino| self.note_ctime(ino, time));
+        if let Some(replaced) = &outcome.replaced {
             self.note_unlinked(&replaced.attributes, replaced.is_kept, time);
         }
         Ok(())
@@ -415,7 +413,9 @@ impl Volume {
             return self.purge_named(caller, value);
         }
         refuse_unenforced(name)?;
-        self.store.guarded(guard).set_xattr(ino, name, value, mode, self.now())?;
+        let time = self.now();
+        self.store.guarded(guard).set_xattr(ino, name, value, mode, time)?;
+        self.note_ctime(ino, time);
         // After the change: a file that was loaded before it is in the table by now, one that is loaded later knows.
         if name == CAPABILITY_XATTR
             && let Some(file) = self.files.peek(ino)
@@ -446,7 +446,10 @@ impl Volume {
             return Err(VfsError::NotPermitted("there always is a policy; set another"));
         }
         refuse_unenforced(name)?;
-        Ok(self.store.guarded(guard).remove_xattr(ino, name, self.now())?)
+        let time = self.now();
+        self.store.guarded(guard).remove_xattr(ino, name, time)?;
+        self.note_ctime(ino, time);
+        Ok(())
     }
 
     /// What is made in this directory from now on, or written to this file, is kept by this policy. What the file has already is

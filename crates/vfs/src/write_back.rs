@@ -567,8 +567,11 @@ impl WriteBack {
         let (is_shared, journal) = (self.store.is_shared(), state.buffer.to_journal());
         let size = if is_shared { journal.last().map_or(0, JournalPage::end) } else { state.buffer.size() };
         let commit = FileCommit { size, journal, ..file_commit(file.ino, state, &Completion::default(), is_shared) };
-        if let Err(error) = self.store.commit_files(&[], &[commit], self.now()) {
+        if let Err(error) = self.store.commit_files(&[], std::slice::from_ref(&commit), self.now()) {
             self.note_failed_change(file.ino, state);
+            if !is_shared {
+                self.change(state, |buffer| buffer.note_tried(&commit.journal));
+            }
             return Err(error.into());
         }
         if is_shared {

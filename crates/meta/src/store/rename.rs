@@ -105,8 +105,8 @@ impl Guarded<'_> {
         renamed.ok_or(MetaError::Invalid { what: "every inode may replace another" })
     }
 
-    /// [`Guarded::rename`] of a name to another. If an inode would replace another, `may_replace` is asked of the first; if it may not,
-    /// nothing changes and the answer is `None`.
+    /// [`Guarded::rename`] of a name to another. If an inode would replace another, `may_replace` is asked of the first, and of both if
+    /// they change their places; if one may not, nothing changes and the answer is `None`.
     ///
     /// # Errors
     /// As there.
@@ -163,7 +163,7 @@ impl Txn<'_> {
             return Err(MetaError::NotFound);
         }
         if target.as_ref().is_some_and(|(_, attributes)| attributes.ino == moved.ino) {
-            return Ok(Some(RenameOutcome { moved: moved.ino, replaced: None }));
+            return Ok(Some(RenameOutcome { moved: moved.ino, replaced: None, exchanged: None }));
         }
         if moved.kind == Kind::Directory && new_parent != parent {
             self.refuse_subtree(moved.ino, new_parent)?;
@@ -184,11 +184,15 @@ impl Txn<'_> {
             target: target.as_ref().map(|(_, attributes)| attributes),
             is_exchange: flags.exchange,
         })?;
-        if target.is_some() && !flags.exchange && !may_replace(moved.ino) {
-            return Ok(None);
+        if let Some((_, other)) = &target {
+            // Each is asked, so that the caller knows of both.
+            let (may_move, may_return) = (may_replace(moved.ino), !flags.exchange || may_replace(other.ino));
+            if !may_move || !may_return {
+                return Ok(None);
+            }
         }
 
-        let mut replaced = None;
+        let (mut replaced, mut exchanged) = (None, None);
         let is_directory = moved.kind == Kind::Directory;
         match target {
             Some((to, mut other)) if flags.exchange => {
@@ -203,6 +207,7 @@ impl Txn<'_> {
                 other.parent = parent;
                 other.ctime = now;
                 self.put_inode(&other);
+                exchanged = Some(other.ino);
             }
             Some((to, mut other)) => {
                 match (is_directory, other.kind == Kind::Directory) {
@@ -245,7 +250,7 @@ impl Txn<'_> {
         moved.ctime = now;
         self.put_inode(&moved);
         directories.save(self, now);
-        Ok(Some(RenameOutcome { moved: moved.ino, replaced }))
+        Ok(Some(RenameOutcome { moved: moved.ino, replaced, exchanged }))
     }
 
     /// Refuses to move `directory` into `place` if `place` is it or lies below it. Every inode on the way up is read,

@@ -136,6 +136,36 @@ fn replacing_a_file_by_rename_leaves_one_version_or_the_other() {
     }
 }
 
+#[test]
+fn exchanging_a_new_file_for_an_old_one_leaves_one_version_or_the_other() {
+    let world = World::new("raid5:3", 3);
+    let volume = &world.volume;
+    let put = |name: &[u8], data: &[u8]| {
+        let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
+        volume.write(handle, 0, data, false).expect("writes");
+        handle
+    };
+    let old = put(b"live", b"old version");
+    volume.fsync(old).expect("syncs");
+    volume.release(old);
+    let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
+    // The new file takes the old one's name, and next the other way round.
+    for (new, [from, to], version) in
+        [(b"next", [b"next", b"live"], b"version 1"), (b"last", [b"live", b"last"], b"version 2")]
+    {
+        volume.release(put(new, version));
+        volume.rename(Ino::ROOT, from, Ino::ROOT, to, exchange).expect("renames");
+        volume.unlink(Ino::ROOT, new).expect("deleted");
+    }
+    for crash_at in world.kv.flushed_count()..=world.kv.committed_count() {
+        let again = World::open(world.kv.after(crash_at), world.nodes.clone());
+        let ino = again.volume.lookup(Ino::ROOT, b"live").expect("one of them is there").ino;
+        let handle = again.volume.open(ino, 0).expect("opens");
+        let content = again.volume.read(handle, 0, 100).expect("reads");
+        assert!([&b"old version"[..], b"version 1", b"version 2"].contains(&&content[..]), "{content:?}");
+    }
+}
+
 /// A deletion does not wait for the disk, so a crash may undo it; then everything that it deleted is there.
 #[test]
 fn what_was_deleted_is_gone_or_whole_after_a_crash_at_any_commit() {

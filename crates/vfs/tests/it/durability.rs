@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use weft_format::Ino;
+use weft_meta::{RenameFlags, XattrMode};
 use weft_nodes::wrappers::Operation;
 use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
@@ -278,6 +279,54 @@ fn finding_08_what_metadata_refuses_leaves_nothing_on_the_nodes() {
     world.kv.refuse_commits_of(None);
     world.volume.fsync(handle).expect("syncs");
     assert!(after_crash(&world, attributes.ino) == vec![1; 100_000]);
+}
+
+/// An fsync of many small pieces is several transactions. One that fails midway has left pages in the journal, which must not come
+/// over bytes that are written and synced later.
+#[test]
+fn what_a_failed_fsync_left_in_the_journal_covers_nothing_newer() {
+    const PIECES: u64 = 500;
+    let world = World::new("rs:4+2", 6);
+    let (attributes, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
+    for piece in 0..PIECES {
+        world.volume.write(handle, piece * 4096, b"former", false).expect("writes");
+    }
+    world.kv.refuse_commits_after("program", 1);
+    let fsync = || world.volume.fsync(handle).expect_err("metadata has no room");
+    let error = std::thread::scope(|scope| {
+        let program = std::thread::Builder::new().name("program".into()).spawn_scoped(scope, fsync);
+        program.expect("it starts").join().expect("it ends")
+    });
+    assert_eq!(error.errno(), libc::ENOSPC);
+    world.kv.refuse_commits_of(None);
+    let newer = vec![b'n'; PIECES as usize * 4096];
+    world.volume.write(handle, 0, &newer, false).expect("writes");
+    world.volume.fsync(handle).expect("syncs");
+    assert!(after_crash(&world, attributes.ino) == newer);
+}
+
+/// A descriptor's ctime says when the file changed last, while its bytes wait, when they are stored, and afterwards.
+#[test]
+fn the_time_of_a_changed_attribute_stays_when_bytes_are_stored_that_were_written_before() {
+    let world = World::new("rs:4+2", 6);
+    let volume = &world.volume;
+    let (attributes, handle) = volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
+    let ctime = || volume.attributes(attributes.ino).expect("it is there").ctime;
+    let syncs_with = |change: &dyn Fn()| {
+        volume.write(handle, 0, b"bytes", false).expect("writes");
+        let written = ctime();
+        change();
+        let changed = ctime();
+        assert!(changed > written);
+        volume.fsync(handle).expect("syncs");
+        assert_eq!(ctime(), changed);
+    };
+    syncs_with(&|| volume.set_xattr(&CALLER, attributes.ino, b"user.a", b"b", XattrMode::Any).expect("sets"));
+    syncs_with(&|| volume.remove_xattr(attributes.ino, b"user.a").expect("removes"));
+    let (_, other) = volume.create(&CALLER, Ino::ROOT, b"other", 0o644, libc::O_RDWR).expect("creates");
+    let exchange = RenameFlags { exchange: true, ..RenameFlags::default() };
+    syncs_with(&|| volume.rename(Ino::ROOT, b"other", Ino::ROOT, b"file", exchange).expect("renames"));
+    volume.release(other);
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub struct RecordingKv {
     log: Mutex<Log>,
     /// The thread whose next commit panics.
     panics: Mutex<Option<&'static str>>,
-    /// The thread whose commits find no room.
-    refused: Mutex<Option<&'static str>>,
+    /// The thread whose commits find no room, after this number of others.
+    refused: Mutex<Option<(&'static str, usize)>>,
 }
 
 #[derive(Default)]
@@ -52,7 +52,12 @@ impl RecordingKv {
 
     /// From now on commits of the thread of this name find no room, or of none.
     pub fn refuse_commits_of(&self, thread: Option<&'static str>) {
-        *self.refused.lock() = thread;
+        *self.refused.lock() = thread.map(|thread| (thread, 0));
+    }
+
+    /// Commits of the thread of this name find no room after its next `count`.
+    pub fn refuse_commits_after(&self, thread: &'static str, count: usize) {
+        *self.refused.lock() = Some((thread, count));
     }
 
     /// The engine as a crash after `count` commits leaves it.
@@ -76,8 +81,13 @@ impl Kv for RecordingKv {
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         let panics = { self.panics.lock().take_if(|thread| std::thread::current().name() == Some(thread)) };
         assert!(panics.is_none(), "as the test wants");
-        if self.refused.lock().is_some_and(|thread| std::thread::current().name() == Some(thread)) {
-            return Err(KvError::Full { store: "memory".into() });
+        if let Some((thread, left)) = self.refused.lock().as_mut()
+            && std::thread::current().name() == Some(thread)
+        {
+            if *left == 0 {
+                return Err(KvError::Full { store: "memory".into() });
+            }
+            *left -= 1;
         }
         let mut log = self.log.lock();
         self.inner.commit(batch.clone())?;
