@@ -1,7 +1,7 @@
 //! Files that have no name before they are whole: a kill leaves nothing that could be taken for one.
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -39,10 +39,10 @@ impl Unfinished {
     pub fn publish(mut self, target: &Path) -> Result<()> {
         let published = self.file.sync_all().and_then(|()| match self.temporary.take() {
             None => self.link(target),
-            Some(temporary) => {
-                let linked = fs::hard_link(&temporary, target);
-                fs::remove_file(&temporary).and(linked)
-            }
+            Some(temporary) => name(&temporary, target).inspect_err(|_| {
+                // What has no name that anybody knows is of no use.
+                let _ = fs::remove_file(&temporary);
+            }),
         });
         match published {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => bail!(already_there(target)),
@@ -68,6 +68,18 @@ impl Unfinished {
     fn link(&self, target: &Path) -> io::Result<()> {
         let path = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         Ok(rustix::fs::linkat(CWD, path, CWD, target, AtFlags::SYMLINK_FOLLOW)?)
+    }
+}
+
+/// Moves a file to a name that nothing has. File systems without unnamed files are of two kinds: FAT and exFAT have no links, and servers
+/// may not know of renaming that replaces nothing.
+fn name(temporary: &Path, target: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, temporary, CWD, target, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            fs::hard_link(temporary, target)?;
+            fs::remove_file(temporary)
+        }
+        renamed => Ok(renamed?),
     }
 }
 

@@ -11,7 +11,7 @@ use weft_format::records::{OPENINGS, Opening, SegmentRecord, ShardLocation, Succ
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_transfer::{ShardHealth, Transfer};
-use weft_vfs::open::open_store;
+use weft_vfs::open::open_any_store;
 
 /// Segments read at once.
 const PAGE: usize = 512;
@@ -45,12 +45,28 @@ pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
     Ok(meta.back_up(to, &SystemClock)?)
 }
 
+/// Removes what a command that was ended midway has left at `meta`: a copy of metadata that the nodes do not know.
+///
+/// # Errors
+/// Another command is at work with it.
+pub(crate) fn make_way(meta: &MetaUrl) -> Result<(), EngineError> {
+    let open = |access| open_any_store(meta, access, None, &Env::system());
+    if !meta.exists() || !open(Access::Shared).is_ok_and(|store| store.is_unfinished().unwrap_or(false)) {
+        return Ok(());
+    }
+    // Who makes it owns it.
+    drop(open(Access::Owner)?);
+    tracing::info!("{meta} is an unfinished copy; it is made again");
+    meta.remove().map_err(|error| EngineError::Place(format!("the unfinished {meta} cannot be removed: {error}")))
+}
+
 /// Makes `meta`, which must not exist, the volume's metadata from now on, from a copy. Other metadata of the volume changes nothing any
 /// more.
 ///
 /// # Errors
 /// The copy cannot be read; `meta` exists; nodes know that another process continued from a copy meanwhile. Nothing is made then.
 pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
+    make_way(meta)?;
     meta.restore(backup, &SystemClock)?;
     take_over(meta)
 }
@@ -61,17 +77,18 @@ pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineErr
 /// Those of [`restore`]. It is removed unless nodes know it as the volume's metadata.
 pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
     let take = || {
-        let store = open_store(meta, Access::Owner, None, &Env::system())?;
-        let keeper = Keeper::open(meta, store.env())?;
-        let taken = keeper.runtime.block_on(take_opening(&store, &keeper.transfer))?;
-        Ok::<_, EngineError>((store, keeper, taken))
+        let store = Arc::new(open_any_store(meta, Access::Owner, None, &Env::system())?);
+        let keeper = Keeper::of(store, meta, None)?;
+        let taken = keeper.runtime.block_on(take_opening(&keeper.store, &keeper.transfer))?;
+        Ok::<_, EngineError>((keeper, taken))
     };
-    let (store, keeper, taken) = take().inspect_err(|_| {
+    let (keeper, taken) = take().inspect_err(|_| {
         // It is no volume's metadata yet, and must not be taken for it.
         let _ = meta.remove();
     })?;
     let Taken { known, newest, silent_count } = taken;
-    let looked = keeper.runtime.block_on(look_for_shards(&store, &keeper.transfer))?;
+    let looked = keeper.runtime.block_on(look_for_shards(&keeper.store, &keeper.transfer))?;
+    keeper.store.finish_copy()?;
     let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
     let Looked { gone_count, moved_count, unknown_segments } = looked;
     Ok(RestoreReport { known, newest, silent_count, gone_count, moved_count, unknown_segments, tally })

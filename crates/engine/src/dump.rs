@@ -16,8 +16,9 @@ use crate::error::EngineError;
 use std::io::{BufRead, Write};
 use weft_env::Env;
 use weft_meta::keys::Key;
-use weft_meta::kv::{Kv, Slot};
+use weft_meta::kv::{Kv, Pair, Slot, Snapshot};
 use weft_meta::pages::Pages;
+use weft_meta::unfinished::is_mark;
 use weft_meta::{Access, MetaError, MetaUrl};
 
 const FIRST_LINE: &str = "weft metadata 2\n";
@@ -70,6 +71,7 @@ pub fn dump(meta: &MetaUrl, output: &mut dyn Write) -> Result<u64, EngineError> 
 /// # Errors
 /// The dump is cut or was changed; `meta` exists; nodes know that another process continued from a copy meanwhile. Nothing is made then.
 pub fn load(input: &mut dyn BufRead, meta: &MetaUrl) -> Result<CopyReport, EngineError> {
+    copies::make_way(meta)?;
     let mut lines = Lines { input, hasher: blake3::Hasher::new(), record_count: 0, is_over: false };
     meta.load(&mut || lines.page())?;
     let record_count = lines.record_count;
@@ -85,6 +87,7 @@ pub fn copy(from: &MetaUrl, to: &MetaUrl, progress: &mut dyn FnMut(u64)) -> Resu
     // Nothing changes until the copy is the volume's metadata.
     let kv = from.open(Access::Owner, None, &Env::system())?;
     let snapshot = kv.snapshot().map_err(MetaError::from)?;
+    copies::make_way(to)?;
     let (mut pages, mut record_count) = (Pages::of(&*snapshot), 0);
     to.load(&mut || {
         let page = pages.next().transpose().map_err(|error| error.to_string())?;
@@ -106,16 +109,25 @@ pub fn copy(from: &MetaUrl, to: &MetaUrl, progress: &mut dyn FnMut(u64)) -> Resu
 fn is_same(kv: &dyn Kv, to: &MetaUrl) -> Result<bool, EngineError> {
     let copy = to.open(Access::Shared, None, &Env::system())?;
     let (before, after) = (kv.snapshot().map_err(MetaError::from)?, copy.snapshot().map_err(MetaError::from)?);
-    let (mut before, mut after) = (Pages::of(&*before), Pages::of(&*after));
+    let (mut before, mut after) = (records(&*before), records(&*after));
     loop {
-        let page = before.next().transpose().map_err(MetaError::from)?;
-        if page != after.next().transpose().map_err(MetaError::from)? {
+        let record = before.next().transpose()?;
+        if record != after.next().transpose()? {
             return Ok(false);
         }
-        if page.is_none() {
+        if record.is_none() {
             return Ok(true);
         }
     }
+}
+
+/// All of them, but the mark of a copy.
+fn records(snapshot: &dyn Snapshot) -> impl Iterator<Item = Result<Pair, MetaError>> {
+    let pages = Pages::of(snapshot).flat_map(|page| match page {
+        Ok(pairs) => pairs.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(MetaError::from(error))],
+    });
+    pages.filter(|record| !record.as_ref().is_ok_and(is_mark))
 }
 
 /// A dump that is being read.

@@ -56,8 +56,12 @@ impl Keeper {
     /// # Errors
     /// As [`Keeper::open`].
     pub fn limited(meta: &MetaUrl, env: &Env, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
+        Keeper::of(Arc::new(open_store(meta, env)?), meta, bwlimit)
+    }
+
+    /// The same, of a volume whose metadata at `meta` is open already.
+    pub(crate) fn of(store: Arc<Store>, meta: &MetaUrl, bwlimit: Option<NonZeroU64>) -> Result<Keeper, EngineError> {
         let runtime = runtime()?;
-        let store = Arc::new(open_store(meta, env)?);
         let settings = weft_transfer::Settings { bytes_per_second: bwlimit, ..weft_transfer::Settings::default() };
         let opener = Arc::new(crate::opener(&store));
         let transfer = open_transfer(&store, &opener, settings, runtime.handle())?.in_background();

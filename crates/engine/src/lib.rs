@@ -69,7 +69,7 @@ pub use error::EngineError;
 pub use jobs::Hold;
 pub use keeper::{Keeper, Loss};
 pub use kinds::{kinds, opener};
-pub use making::format;
+pub use making::{format, is_blank};
 pub use owner::{Owner, current_owner, holder_here};
 pub use placement::{DescribedNode, Layout, Placement, PlacementReport, Plan, PlannedCode, Risk, Wish};
 pub use reader::VolumeReader;

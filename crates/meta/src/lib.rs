@@ -34,6 +34,7 @@ mod replica;
 pub mod servers;
 pub mod store;
 pub mod types;
+pub mod unfinished;
 pub mod url;
 
 pub use error::MetaError;

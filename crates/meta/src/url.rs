@@ -6,6 +6,7 @@ use crate::engines::{EngineKind, KINDS, LEFT_OUT, OpenError, Pieces};
 use crate::kv::Kv;
 use crate::owner::{Holder, Session};
 use crate::types::Access;
+use crate::unfinished::marked;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
@@ -166,15 +167,15 @@ impl MetaUrl {
         (self.kind.back_up)(&self.place, to, clock)
     }
 
-    /// Makes a store, where there is none, of these pieces.
+    /// Makes a store, where there is none, of these pieces. It is unfinished: see [`crate::Store::finish_copy`].
     ///
     /// # Errors
     /// [`OpenError`], or what a piece says; nothing is made then.
     pub fn load(&self, pieces: &mut Pieces<'_>) -> Result<(), OpenError> {
-        (self.kind.load)(&self.place, pieces)
+        (self.kind.load)(&self.place, &mut marked(pieces))
     }
 
-    /// Makes a store, where there is none, from a backup.
+    /// Makes a store, where there is none, from a backup. It is unfinished, too.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is made then.

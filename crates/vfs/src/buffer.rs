@@ -26,6 +26,9 @@ const PIECE_BYTES_MAX: usize = 1 << 20;
 /// Granularity of the journal in metadata.
 pub const JOURNAL_PAGE_BYTES: u64 = JournalPage::BYTES;
 
+/// The memory that a piece takes beside its bytes: its places in two trees, and an allocation of its own.
+const PIECE_OVERHEAD_BYTES: u64 = 256;
+
 /// Where a piece in flight will be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Home {
@@ -101,6 +104,9 @@ pub struct Buffer {
     journaled: Ranges,
     held_bytes: u64,
     dirty_bytes: u64,
+    dirty_piece_count: usize,
+    /// No piece that begins before this is dirty, so that nobody looks for one among those in flight.
+    clean_below: u64,
     unjournaled_bytes: u64,
     /// Where the dirty pieces begin that the journal does not hold, so that an fsync of a page looks at no other.
     unjournaled: BTreeSet<u64>,
@@ -155,20 +161,22 @@ impl Buffer {
         self.pieces.values().filter(|piece| !piece.journaled).map(|piece| piece.len() as u64).sum()
     }
 
-    /// Dirty bytes plus bytes in flight.
-    pub fn held_bytes(&self) -> u64 {
-        self.held_bytes
+    /// The memory that dirty bytes and bytes in flight take. Of many small pieces most of it is not bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.held_bytes + self.pieces.len() as u64 * PIECE_OVERHEAD_BYTES
     }
 
     /// Dirty (not in flight) pieces.
     pub fn dirty_piece_count(&self) -> usize {
-        self.pieces.values().filter(|piece| piece.home.is_none()).count()
+        self.dirty_piece_count
     }
 
     fn add(&mut self, start: u64, piece: Piece) {
         self.held_bytes += piece.len() as u64;
         if piece.home.is_none() {
             self.dirty_bytes += piece.len() as u64;
+            self.dirty_piece_count += 1;
+            self.clean_below = self.clean_below.min(start);
             if !piece.journaled {
                 self.unjournaled_bytes += piece.len() as u64;
                 self.unjournaled.insert(start);
@@ -182,6 +190,7 @@ impl Buffer {
         self.held_bytes -= piece.len() as u64;
         if piece.home.is_none() {
             self.dirty_bytes -= piece.len() as u64;
+            self.dirty_piece_count -= 1;
             if !piece.journaled {
                 self.unjournaled_bytes -= piece.len() as u64;
                 self.unjournaled.remove(&start);
@@ -338,9 +347,10 @@ impl Buffer {
         let mut staged = Vec::new();
         let mut extents: Vec<Extent> = Vec::new();
         let mut room = bytes_max;
-        let dirty: Vec<u64> =
-            self.pieces.iter().filter(|(_, piece)| piece.home.is_none()).map(|(start, _)| *start).collect();
-        for start in dirty.into_iter().take(pieces_max) {
+        let pieces = self.pieces.range(self.clean_below..);
+        let dirty = pieces.filter(|(_, piece)| piece.home.is_none()).map(|(start, _)| *start);
+        let dirty: Vec<u64> = dirty.take(pieces_max).collect();
+        for start in dirty {
             if room == 0 {
                 break;
             }
@@ -358,6 +368,7 @@ impl Buffer {
                 segment_offset += length;
                 room -= length;
                 self.add(start, piece);
+                self.clean_below = start + 1;
             }
         }
         if !extents.is_empty() {
@@ -386,15 +397,9 @@ impl Buffer {
     /// The store has what [`Self::completion`] said of `segment`: the extents answer for its pieces from now on. What had to wait
     /// is dirty again; returns whether there was any.
     pub fn complete(&mut self, segment: SegmentId, completion: &Completion) -> bool {
-        let here = |piece: &Piece| piece.home.is_some_and(|home| home.segment == segment);
-        let limit = completion.limit;
-        let mut completed_bytes = 0;
-        self.pieces.retain(|start, piece| {
-            let completes = here(piece) && *start < limit;
-            completed_bytes += if completes { piece.len() as u64 } else { 0 };
-            !completes
-        });
-        self.held_bytes -= completed_bytes;
+        for start in self.pieces_of(segment).into_iter().filter(|start| *start < completion.limit) {
+            self.take(start);
+        }
         for extent in &completion.extents {
             self.appended.remove(extent.file_offset..extent.end());
             self.journaled.remove(extent.file_offset..extent.end());
@@ -405,19 +410,22 @@ impl Buffer {
 
     /// `segment` could not be written: its pieces are dirty again; returns whether there were any.
     pub fn unstage(&mut self, segment: SegmentId) -> bool {
-        self.staged_extents.remove(&segment);
         let dirty_before = self.dirty_bytes;
-        for (start, piece) in &mut self.pieces {
-            if piece.home.is_some_and(|home| home.segment == segment) {
-                piece.home = None;
-                self.dirty_bytes += piece.len() as u64;
-                if !piece.journaled {
-                    self.unjournaled_bytes += piece.len() as u64;
-                    self.unjournaled.insert(*start);
-                }
+        for start in self.pieces_of(segment) {
+            if let Some(piece) = self.take(start) {
+                self.add(start, Piece { home: None, ..piece });
             }
         }
+        self.staged_extents.remove(&segment);
         self.dirty_bytes > dirty_before
+    }
+
+    /// Where the pieces begin that `segment` carries. They lie within what was staged, so no others are looked at.
+    fn pieces_of(&self, segment: SegmentId) -> Vec<u64> {
+        let staged = self.staged_extents.get(&segment).into_iter().flatten();
+        let pieces = staged.flat_map(|extent| self.pieces.range(extent.file_offset..extent.end()));
+        let is_here = |piece: &Piece| piece.home.is_some_and(|home| home.segment == segment);
+        pieces.filter(|(_, piece)| is_here(piece)).map(|(start, _)| *start).collect()
     }
 
     /// The journal pages that the not yet journaled dirty bytes touch.

@@ -81,9 +81,9 @@ proptest! {
                     }
                     let here = |cell: &Cell| cell.home.is_some_and(|home| home.0 == segment);
                     prop_assert!(!model.iter().flatten().any(here), "what is newest is committed");
-                    let held_before = buffer.held_bytes();
+                    let held_before = buffer.held_bytes;
                     prop_assert!(!buffer.complete(segment, &completion), "nothing has to wait");
-                    prop_assert_eq!(held_before - buffer.held_bytes(), held_bytes);
+                    prop_assert_eq!(held_before - buffer.held_bytes, held_bytes);
                 }
                 Step::Unstage(which) if which < in_flight.len() => {
                     let segment = in_flight.remove(which);
@@ -97,6 +97,9 @@ proptest! {
             }
             let is_unjournaled = |piece: &Piece| piece.home.is_none() && !piece.journaled;
             let looked_for = buffer.pieces.iter().filter(|(_, piece)| is_unjournaled(piece)).map(|(start, _)| *start);
+            prop_assert_eq!(buffer.dirty_piece_count, buffer.pieces.values().filter(|piece| piece.home.is_none()).count());
+            let first_dirty = buffer.pieces.iter().find(|(_, piece)| piece.home.is_none());
+            prop_assert!(first_dirty.is_none_or(|(start, _)| *start >= buffer.clean_below));
             prop_assert_eq!(buffer.unjournaled.iter().copied().collect::<Vec<_>>(), looked_for.collect::<Vec<_>>());
             let mut seen: Vec<Option<u8>> = vec![None; model.len()];
             for (at, bytes) in buffer.overlapping(0..model.len() as u64) {
@@ -108,7 +111,7 @@ proptest! {
             prop_assert!(seen == expected);
             let dirty = model.iter().flatten().filter(|cell| cell.home.is_none()).count() as u64;
             prop_assert_eq!(buffer.dirty_bytes(), dirty);
-            prop_assert_eq!(buffer.held_bytes(), model.iter().flatten().count() as u64);
+            prop_assert_eq!(buffer.held_bytes, model.iter().flatten().count() as u64);
             prop_assert!(buffer.unjournaled_bytes() <= dirty);
         }
     }
@@ -140,7 +143,8 @@ fn many_small_appends_grow_one_piece_and_a_full_piece_starts_another() {
         buffer.write(i * 4096, &[i as u8; 4096]);
     }
     assert_eq!(buffer.dirty_piece_count(), 3);
-    assert_eq!(buffer.held_bytes(), 600 * 4096);
+    assert_eq!(buffer.held_bytes, 600 * 4096);
+    assert_eq!(buffer.memory_bytes(), 600 * 4096 + 3 * PIECE_OVERHEAD_BYTES);
 }
 
 /// Where a segment comes back, what is appended behind it waits for it; what lies before does not.

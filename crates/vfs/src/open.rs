@@ -28,8 +28,22 @@ pub use crate::node_watcher::Members;
 /// opened over it has its `env`.
 ///
 /// # Errors
-/// [`MetaError::InUse`], for an owner; [`MetaError::Refused`]: missing, not ours, or of a newer format.
+/// [`MetaError::InUse`], for an owner; [`MetaError::Refused`]: missing, not ours, of a newer format, or an unfinished copy.
 pub fn open_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Store, MetaError> {
+    let store = open_any_store(url, access, mountpoint, env)?;
+    if store.is_unfinished()? {
+        let sentence =
+            "the command that made it of a copy has not come to its end; run that command again, it starts over";
+        return Err(MetaError::Refused(format!("{url} is not the volume's metadata yet: {sentence}")));
+    }
+    Ok(store)
+}
+
+/// The same. It may be an unfinished copy, for who finishes or removes it.
+///
+/// # Errors
+/// As there.
+pub fn open_any_store(url: &MetaUrl, access: Access, mountpoint: Option<&Path>, env: &Env) -> Result<Store, MetaError> {
     let kv = url.open(access, mountpoint, env).map_err(|error| match error {
         OpenError::Owner(OwnerError::InUse { .. }) => MetaError::InUse(error.to_string()),
         other => MetaError::Refused(other.to_string()),

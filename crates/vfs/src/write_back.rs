@@ -71,7 +71,7 @@ pub(crate) struct WriteBack {
     files: Arc<Files>,
     policies: Arc<Policies>,
     held_bytes_max: u64,
-    /// Bytes in buffers and in flight, of all files.
+    /// Memory of what is buffered and in flight, of all files.
     held_bytes: AtomicU64,
     journal_bytes: AtomicU64,
     room: (Mutex<()>, Condvar),
@@ -152,9 +152,9 @@ impl WriteBack {
         }
         self.wait_for_room()?;
         let mut state = file.lock();
-        let held_before = state.buffer.held_bytes();
+        let held_before = state.buffer.memory_bytes();
         state.buffer.write(offset, data);
-        self.note_held(held_before, state.buffer.held_bytes());
+        self.note_held(held_before, state.buffer.memory_bytes());
         self.touch(file, &mut state);
         let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
         if state.buffer.dirty_bytes() >= segment_bytes {
@@ -182,9 +182,9 @@ impl WriteBack {
     /// Changes a file's buffer, and counts what that changes in sum.
     pub fn change<T>(&self, state: &mut FileState, change: impl FnOnce(&mut Buffer) -> T) -> T {
         let buffer = &mut state.buffer;
-        let (held_before, pages_before) = (buffer.held_bytes(), buffer.journal_page_count());
+        let (held_before, pages_before) = (buffer.memory_bytes(), buffer.journal_page_count());
         let changed = change(buffer);
-        let (held_after, pages_after) = (buffer.held_bytes(), buffer.journal_page_count());
+        let (held_after, pages_after) = (buffer.memory_bytes(), buffer.journal_page_count());
         self.note_held(held_before, held_after);
         if pages_after >= pages_before {
             self.journal_bytes.fetch_add((pages_after - pages_before) * JOURNAL_PAGE_BYTES, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl WriteBack {
         let policy = self.policies.get(&self.store, state.policy)?;
         while state.buffer.dirty_bytes() >= least_bytes.max(1) {
             let upload = self.new_upload(vec![file.clone()]);
-            let data = stage(state, &upload, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
+            let data = self.stage(state, &upload, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
             self.submit(upload, data, &policy.record);
         }
         Ok(())
@@ -249,7 +249,7 @@ impl WriteBack {
             for (file, state) in group.iter().zip(&mut states) {
                 let bytes_left = policy.segment_bytes - upload.bytes;
                 let pieces_left = PIECES_PER_SEGMENT_MAX - data.len();
-                let pieces = stage(state, &upload, upload.bytes, bytes_left, pieces_left);
+                let pieces = self.stage(state, &upload, upload.bytes, bytes_left, pieces_left);
                 if !pieces.is_empty() {
                     upload.bytes += pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                     data.extend(pieces);
@@ -264,6 +264,24 @@ impl WriteBack {
             self.submit(upload, data, &policy.record);
         }
         Ok(())
+    }
+
+    /// Takes up to `bytes_max` bytes in at most `pieces_max` pieces of a file, for their place in the upload's segment.
+    fn stage(
+        &self,
+        state: &mut FileState,
+        upload: &Upload,
+        segment_offset: u64,
+        bytes_max: u64,
+        pieces_max: usize,
+    ) -> Vec<bytes::Bytes> {
+        let held_before = state.buffer.memory_bytes();
+        let pieces = state.buffer.stage(upload.segment, segment_offset, bytes_max, pieces_max);
+        self.note_held(held_before, state.buffer.memory_bytes());
+        if !pieces.is_empty() {
+            state.in_flight.insert(upload.segment);
+        }
+        pieces
     }
 
     fn new_upload(&self, files: Vec<Arc<File>>) -> Upload {
@@ -724,20 +742,6 @@ impl WriteBack {
 
 /// Files with more than this are uploaded alone: sharing a segment would save them nothing.
 const LARGE_BYTES: u64 = 1 << 20;
-
-fn stage(
-    state: &mut FileState,
-    upload: &Upload,
-    segment_offset: u64,
-    bytes_max: u64,
-    pieces_max: usize,
-) -> Vec<bytes::Bytes> {
-    let pieces = state.buffer.stage(upload.segment, segment_offset, bytes_max, pieces_max);
-    if !pieces.is_empty() {
-        state.in_flight.insert(upload.segment);
-    }
-    pieces
-}
 
 /// What a commit says of one file. Of one that others change, too, only what was written here.
 fn file_commit(ino: Ino, state: &FileState, completion: &Completion, is_shared: bool) -> FileCommit {

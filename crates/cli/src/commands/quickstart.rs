@@ -39,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         nodes: directory.join("nodes"),
         mountpoint: directory.join("mnt"),
     };
-    let is_new = !layout.meta.exists();
+    let is_new = !layout.meta.exists() || weft_engine::is_blank(&layout.meta, &weft_engine::Env::system());
     // Before anything is made.
     let policy = arguments.policy.as_deref().unwrap_or(DEFAULT_POLICY);
     let wanted = compose::code(policy)?;

@@ -42,13 +42,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     // Before unmounting: afterwards the number might be another process's.
     let process = process_of(&mount);
+    let is_nothing_left = process.is_none() && (mount.is_read_only || mount.is_dead());
     let detach = match (arguments.force, arguments.lazy) {
         (true, _) => Detach::Force,
         (_, true) => Detach::Lazy,
         _ => Detach::WhenUnused,
     };
     fuse::unmount(&mount.mountpoint, detach)?;
-    let Some((holder, process)) = process else { return Ok(()) };
+    let directory = mount.mountpoint.display();
+    let Some((holder, process)) = process else {
+        if is_nothing_left || arguments.lazy || arguments.force {
+            return Ok(());
+        }
+        bail!(
+            "{directory} is unmounted, but whether everything was written is not known, because its metadata does not say which process \
+             served it: fsynced data is safe; see that {} is there, and check the rest",
+            MetaUrl::parse(&mount.source).map_or_else(|_| "its metadata".into(), |meta| meta.to_string())
+        );
+    };
     let pid = holder.process;
     if arguments.lazy {
         return Ok(());
@@ -63,7 +74,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         eprintln!("unmounted; process {pid} is still writing to the nodes, waiting for it");
         has_ended(&process, None)?;
     }
-    let directory = mount.mountpoint.display();
     match MetaUrl::parse(&mount.source).ok().and_then(|meta| ended::of(&meta, &holder)) {
         Some(Ok(())) => Ok(()),
         Some(Err(sentence)) => bail!("{directory} is unmounted, but {sentence}"),

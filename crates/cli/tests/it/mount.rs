@@ -375,6 +375,24 @@ fn a_dead_mount_is_told_and_mended() {
     assert!(fs::read_dir(sandbox.mnt()).expect("listed").next().is_none());
 }
 
+/// Where the metadata does not say which process serves a mount, nobody has waited for it.
+#[test]
+fn unmounting_says_so_if_it_cannot_know_whether_everything_was_written() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    fs::write(sandbox.file("file"), b"bytes").expect("written");
+    fs::rename(sandbox.path("meta.db"), sandbox.path("elsewhere.db")).expect("renamed");
+    let said = sandbox.weft(["umount", &sandbox.mnt()]).sentence();
+    assert!(said.contains("whether everything was written is not known") && said.contains("meta.db"), "{said}");
+    fs::rename(sandbox.path("elsewhere.db"), sandbox.path("meta.db")).expect("renamed");
+    // The process writes, and ends.
+    until("the file is there", || {
+        sandbox.weft(["get", "meta.db", "/file", "back"]).ok();
+        let back = fs::read(sandbox.path("back")).expect("read");
+        fs::remove_file(sandbox.path("back")).expect("removed");
+        back == b"bytes"
+    });
+}
+
 #[test]
 fn a_hung_mount_is_taken_away_by_force() {
     let sandbox = Sandbox::mounted("rs:4+2");

@@ -1,7 +1,9 @@
 //! A copy of the metadata harms nothing: nodes know the newest opening of their volume, and by an older or a second copy nothing is
 //! changed until somebody says that it is to be the volume's metadata from now on.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::served::Served;
+use crate::sandbox::{Sandbox, any_port, until};
+use rustix::process::Signal;
 use std::fs;
 
 const REFUSED: &str = "older copy of the volume's metadata";
@@ -120,4 +122,43 @@ fn finding_05_what_was_removed_since_the_backup_is_named_when_it_is_restored() {
     let status = sandbox.weft(["status", "restored.db"]);
     assert!(status.code == Some(3) && status.stdout.contains("LOST"), "{}", status.stdout);
     assert_has(&sandbox, "restored.db", &["stays"]);
+}
+
+/// A node is silent, so that restoring takes long enough to be killed. The metadata that it left must not be used: shards that were stored
+/// since the backup would be taken for leftovers of the previous metadata, and removed.
+#[test]
+fn what_a_killed_restore_left_is_used_by_nobody_and_is_restored_again() {
+    let sandbox = Sandbox::empty();
+    sandbox.weft(["format", "meta.db", "--policy", "rs:2+1"]).ok();
+    for name in ["a", "b", "served"] {
+        fs::create_dir(sandbox.path(name)).expect("made");
+    }
+    for name in ["a", "b"] {
+        sandbox.weft(["node", "add", "meta.db", name, &sandbox.path(name)]).ok();
+    }
+    let served = Served::start(&sandbox, "served", &any_port(), None);
+    sandbox.weft(["node", "add", "meta.db", "c", &served.url]).ok();
+    put(&sandbox, "meta.db", "one");
+    sandbox.weft(["backup", "meta.db", "backup"]).ok();
+    served.signal(Signal::STOP);
+    let mut restoring = sandbox.command(["restore", "backup", "restored.db"]).spawn().expect("it starts");
+    until("the copy is there", || fs::exists(sandbox.path("restored.db")).expect("looked for"));
+    let said = sandbox.weft(["restore", "backup", "restored.db"]).sentence();
+    assert!(said.contains("in use") || said.contains("restored.db"), "{said}");
+    restoring.kill().and_then(|()| restoring.wait()).expect("it ends");
+    for command in [
+        &["put", "restored.db", "one", "/again"][..],
+        &["gc", "--grace", "0", "restored.db"],
+        &["mount", "restored.db", "mnt"],
+        &["status", "restored.db"],
+    ] {
+        let said = sandbox.weft(command).sentence();
+        assert!(said.contains("restored.db is not the volume's metadata yet"), "{command:?}: {said}");
+    }
+    served.signal(Signal::CONT);
+    sandbox.weft(["restore", "backup", "restored.db"]).ok();
+    assert_has(&sandbox, "restored.db", &["one"]);
+    put(&sandbox, "restored.db", "other");
+    let said = sandbox.weft(["restore", "backup", "restored.db"]).sentence();
+    assert!(said.contains("restored.db exists already"), "{said}");
 }

@@ -17,7 +17,7 @@ use weft_format::{NodeId, SegmentId, VolumeId};
 use weft_meta::{Access, MetaUrl, Store};
 use weft_nodes::{Node, NodeAt, NodeIdentity};
 use weft_transfer::{Fleet, FoundReplicas, Settings, Transfer};
-use weft_vfs::open::open_store;
+use weft_vfs::open::open_any_store;
 
 /// What was rebuilt.
 #[derive(Clone, Debug)]
@@ -57,6 +57,7 @@ pub fn recover(
     meta: &MetaUrl,
     env: &Env,
 ) -> Result<RecoverReport, EngineError> {
+    copies::make_way(meta)?;
     if meta.exists() {
         return Err(EngineError::Place(format!("{meta} exists already; choose another path, or move it away")));
     }
@@ -78,7 +79,7 @@ pub fn recover(
     let slot_count = build(meta, &state, &transfer, &runtime)?;
     let reached: Vec<(NodeId, NodeRecord)> =
         found.iter().map(|found| (found.identity.node, record(&found.url, found))).collect();
-    let reach = || reach_nodes(&open_store(meta, Access::Owner, None, env)?, &reached);
+    let reach = || reach_nodes(&open_any_store(meta, Access::Owner, None, env)?, &reached);
     let others = reach().inspect_err(|_| {
         // It is no volume's metadata yet, and must not be taken for it.
         let _ = meta.remove();

@@ -22,6 +22,8 @@ pub struct Mount {
     pub source: OsString,
     /// Its device number, `major:minor`.
     pub device: String,
+    /// Nothing is written by it.
+    pub is_read_only: bool,
 }
 
 impl Mount {
@@ -98,6 +100,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = fields.nth(2)?;
     let mountpoint = fields.nth(1)?;
+    let is_read_only = fields.next()?.split(|&byte| byte == b',').any(|option| option == b"ro");
     fields.by_ref().find(|field| *field == b"-")?;
     let (kind, source) = (fields.next()?, fields.next()?);
     Some(Mount {
@@ -105,6 +108,7 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
         kind: String::from_utf8_lossy(unescape(kind).as_bytes()).into_owned(),
         source: unescape(source),
         device: String::from_utf8_lossy(device).into_owned(),
+        is_read_only,
     })
 }
 

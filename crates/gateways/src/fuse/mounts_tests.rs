@@ -17,9 +17,12 @@ fn lines_are_read_with_their_escapes_and_optional_fields() {
         kind: "fuse.weft".into(),
         source: "/home/a b/meta.db".into(),
         device: "0:45".into(),
+        is_read_only: false,
     };
     assert_eq!(table[1], expected);
     assert!(table[1].is_ours());
+    let reader = parse_line(b"91 27 0:46 / /mnt ro,nosuid - fuse.weft /meta.db rw,user_id=0").expect("a mount");
+    assert!(reader.is_read_only);
 }
 
 #[test]

@@ -21,6 +21,16 @@ pub enum OpenError {
     /// The place is taken.
     #[error("{0} exists already; choose another place, or move it away if it is not needed any more")]
     Exists(String),
+    /// A log of a store that was moved away is there.
+    #[error(
+        "{log} belongs to the store that was at {store}, and may hold what was synced last; move it to where that store is now, or remove it if the store is lost"
+    )]
+    LogLeft {
+        /// Of the log.
+        log: String,
+        /// Where its store was.
+        store: String,
+    },
     /// Something else is there.
     #[error("{0} is not a metadata store of WeftFS; check the address")]
     NotOurs(String),

@@ -56,7 +56,10 @@ fn a_store_is_made_once_and_refused_with_a_sentence_where_it_is_none() {
     let log = folder.path().join("other-wal");
     std::fs::write(&log, b"left behind").unwrap();
     let taken = SqliteKv::create(&folder.path().join("other")).unwrap_err().to_string();
-    assert!(taken.contains("other-wal exists already"), "a foreign log would be replayed into the new store: {taken}");
+    assert!(
+        taken.contains("other-wal belongs to the store that was at"),
+        "a foreign log would be replayed into the new store: {taken}"
+    );
 }
 
 #[test]

@@ -329,6 +329,16 @@ fn the_time_of_a_changed_attribute_stays_when_bytes_are_stored_that_were_written
     volume.release(other);
 }
 
+/// Nodes are away, and a program writes single bytes, each apart from the others: most of the memory they take is not theirs.
+#[test]
+fn small_pieces_that_no_node_takes_fill_no_more_memory_than_large_ones() {
+    let world = world_with(|_| Fault::Fail(NodeErrorKind::Unavailable));
+    let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
+    let taken = (0..2_000_000).take_while(|piece| world.volume.write(handle, piece * 2, b"x", false).is_ok()).count();
+    // 128 MiB, at some 256 bytes each.
+    assert!(taken < 600_000, "{taken} pieces were taken");
+}
+
 #[test]
 fn finding_33_a_panic_of_a_commit_leaves_nobody_waiting() {
     let world = World::new("rs:4+2", 6);

@@ -3,6 +3,7 @@
 use crate::engines::{OpenError, Pieces, sqlite};
 use crate::kv::{Kv, Slot};
 use crate::pages::Pages;
+use crate::unfinished::marked;
 use std::path::Path;
 
 /// Pairs that are loaded at once.
@@ -31,5 +32,5 @@ pub(in crate::engines) fn read(
 ) -> Result<(), OpenError> {
     let pairs = sqlite::read_backup(from)?;
     let mut pages = pairs.chunks(PAGE).map(<[Slot]>::to_vec);
-    load(&mut || Ok(pages.next()))
+    load(&mut marked(&mut || Ok(pages.next())))
 }

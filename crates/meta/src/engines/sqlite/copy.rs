@@ -10,6 +10,7 @@ use super::rows::{self, Fault, Scan};
 use crate::descriptor::Descriptor;
 use crate::engines::OpenError;
 use crate::kv::Slot;
+use crate::unfinished::mark;
 use rusqlite::Connection;
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,6 +32,7 @@ pub(super) fn restore(from: &Path, to: &Path, clock: &dyn Clock) -> Result<(), O
     making::build(to, |draft| {
         copy(&from, draft, APPLICATION_ID, clock)?;
         let made = file::open(draft).map_err(|error| file::sql_error(draft, error))?;
+        making::apply(&made, &[mark()]).map_err(|fault| file::open_error(draft, fault))?;
         let logged = file::keep_log(&made, false).and_then(|()| made.execute_batch("PRAGMA journal_mode = WAL"));
         logged.and_then(|()| made.close().map_err(|(_, error)| error)).map_err(|error| file::sql_error(draft, error))
     })

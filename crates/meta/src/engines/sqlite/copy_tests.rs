@@ -35,11 +35,33 @@ fn finding_05_a_backup_is_of_one_moment_and_is_opened_by_restore_alone() {
         let pairs = store.snapshot().unwrap().scan(b"\x00", b"\xff", 10).unwrap();
         pairs.into_iter().map(|(key, _)| key).collect()
     };
-    assert_eq!(keys(&restored), [b"\x01one".to_vec()]);
+    assert_eq!(keys(&restored), [b"\x01one".to_vec(), mark().0]);
     set(&restored, b"\x01three", b"3").unwrap();
     assert_eq!(keys(&store), [b"\x01one".to_vec(), b"\x01two".to_vec()]);
     for file in [&backup, &again] {
         let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
     }
+}
+
+/// A store was moved away after its owner had died, without its logs, and something else is to be made in its place.
+#[test]
+fn the_log_of_a_store_that_was_moved_away_is_not_removed_with_what_was_synced() {
+    let folder = tempfile::tempdir().unwrap();
+    let [meta, moved, backup] = ["meta", "moved", "backup"].map(|name| folder.path().join(name));
+    SqliteKv::create(&meta).unwrap();
+    let store = SqliteKv::open(&meta, Access::Owner, SHARED, None, &Env::system()).unwrap();
+    set(&store, b"\x01one", b"1").unwrap();
+    SqliteKv::back_up(&meta, &backup, &weft_env::SystemClock).unwrap();
+    drop(store);
+    std::fs::rename(&meta, &moved).unwrap();
+    let log = folder.path().join("meta-intents");
+    std::fs::write(&log, b"what was synced last").unwrap();
+    let refused = SqliteKv::restore(&backup, &meta, &weft_env::SystemClock).unwrap_err();
+    assert!(matches!(&refused, OpenError::LogLeft { log: left, .. } if *left == file::shown(&log)), "{refused}");
+    assert!(matches!(SqliteKv::create(&meta), Err(OpenError::LogLeft { .. })));
+    assert_eq!(std::fs::read(&log).unwrap(), b"what was synced last");
+    // An ended owner leaves it empty.
+    std::fs::write(&log, b"").unwrap();
+    SqliteKv::restore(&backup, &meta, &weft_env::SystemClock).unwrap();
 }

@@ -20,7 +20,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
     absolute,
     create: |file| SqliteKv::create(Path::new(file)),
     exists: |file| Path::new(file).exists(),
-    remove: |file| std::fs::remove_file(file),
+    remove: |file| making::remove(Path::new(file)),
     open,
     back_up: |file, to, clock| SqliteKv::back_up(Path::new(file), to, clock),
     load: |file, pieces| making::load(Path::new(file), pieces),

@@ -51,7 +51,8 @@ fn load_as(path: &Path, application_id: i32, pieces: &mut Pieces<'_>) -> Result<
     })
 }
 
-fn apply(connection: &Connection, slots: &[Slot]) -> Result<(), Fault> {
+/// Changes these records.
+pub(super) fn apply(connection: &Connection, slots: &[Slot]) -> Result<(), Fault> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     Editor::new(connection).set_all(slots.iter().map(|(key, value)| (&**key, value.as_deref())))?;
     Ok(connection.execute_batch("COMMIT")?)
@@ -61,11 +62,15 @@ fn apply(connection: &Connection, slots: &[Slot]) -> Result<(), Fault> {
 pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenError>) -> Result<(), OpenError> {
     require_sqlite(rusqlite::version_number())?;
     let path = absolute(path)?;
-    // A log beside the path would be replayed into the new store.
-    for taken in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
-        if taken.symlink_metadata().is_ok() {
-            return Err(OpenError::Exists(file::shown(&taken)));
-        }
+    if path.symlink_metadata().is_ok() {
+        return Err(OpenError::Exists(file::shown(&path)));
+    }
+    // A log beside the path would be replayed into the new store. What an intent log holds was synced, and may be nowhere else.
+    let log = intents::log_path(&path);
+    let holds_any = |log: &Path| log.symlink_metadata().is_ok_and(|found| found.len() > 0);
+    let logs = [beside(&path, "-wal"), beside(&path, "-shm")].into_iter().filter(|log| log.symlink_metadata().is_ok());
+    if let Some(left) = logs.chain(holds_any(&log).then_some(log)).next() {
+        return Err(OpenError::LogLeft { log: file::shown(&left), store: file::shown(&path) });
     }
     if let Some(folder) = path.parent()
         && !folder.is_dir()
@@ -82,6 +87,19 @@ pub(super) fn build(path: &Path, make: impl FnOnce(&Path) -> Result<(), OpenErro
         }
     }
     made
+}
+
+/// Removes a store that nobody needs, and what is beside it. The store goes last: what is left of it by a process that ends midway is
+/// known by it.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    let beside = [beside(path, "-wal"), beside(path, "-shm"), intents::log_path(path), companion(path)];
+    for left in beside {
+        match std::fs::remove_file(left) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::remove_file(path)
 }
 
 fn make(draft: &Path) -> Result<(), Fault> {
