@@ -2,9 +2,10 @@ use super::about::KINDS;
 use super::credentials::Credentials;
 use super::node::ForeignNode;
 use super::url::ForeignUrl;
-use crate::NodeErrorKind;
 use crate::conformance;
 use crate::node::{Node, NodeIdentity};
+use crate::{NodeError, NodeErrorKind};
+use bytes::Bytes;
 use opendal::Operator;
 use std::sync::Arc;
 use weft_format::{NodeId, VolumeId};
@@ -13,6 +14,14 @@ const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(
 
 fn memory() -> Operator {
     Operator::new(opendal::services::Memory::default()).expect("memory")
+}
+
+fn shard(segment: u64) -> Bytes {
+    conformance::shard(IDENTITY.volume, conformance::key(segment, 0), 5000, 1)
+}
+
+async fn put(node: &ForeignNode, segment: u64) -> Result<(), NodeError> {
+    node.put(conformance::key(segment, 0), &[shard(segment)]).await
 }
 
 fn url(scheme: &str) -> ForeignUrl {
@@ -42,6 +51,27 @@ async fn a_list_without_its_end_is_no_list() {
     assert_eq!((page.keys, page.foreign), (vec![key], vec!["stranger".to_owned()]));
     operator.delete("weft-node.json").await.expect("gone");
     assert_eq!(node.list(None, 10).await.expect_err("cut").kind, NodeErrorKind::Unavailable);
+}
+
+/// A folder whose disk is unmounted just after the node was seen there.
+#[tokio::test]
+async fn a_put_into_a_folder_that_is_the_node_no_more_is_not_acknowledged() {
+    let operator = memory();
+    let node = ForeignNode::with_operator(&url("ftp"), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    put(&node, 1).await.expect("stored");
+    operator.delete("weft-node.json").await.expect("gone");
+    assert_eq!(put(&node, 2).await.expect_err("no node").kind, NodeErrorKind::Unavailable);
+    assert_eq!(
+        put(&node, 2).await.expect_err("nor now").kind,
+        NodeErrorKind::Unavailable,
+        "though the bytes are there"
+    );
+    let other = NodeIdentity { node: NodeId(3), ..IDENTITY };
+    operator.write("weft-node.json", IDENTITY.encode()).await.expect("back");
+    put(&node, 3).await.expect("stored");
+    operator.write("weft-node.json", other.encode()).await.expect("swapped");
+    assert_eq!(put(&node, 4).await.expect_err("another node").kind, NodeErrorKind::WrongNode);
 }
 
 #[test]

@@ -27,8 +27,8 @@ use weft_format::identity::MAX_IDENTITY_BYTES;
 /// A list is as long as the store is full.
 const LIST_DEADLINE: Duration = Duration::from_secs(600);
 
-/// A bucket does not turn into another one unseen as a mount point does: who it is, is asked again after this long, and
-/// before it is believed that something is absent.
+/// A bucket does not turn into another one unseen as a mount point does: who it is, is asked again after this long, before it
+/// is believed that something is absent, and before a put into a folder is acknowledged.
 const VERIFIED_FOR: Duration = Duration::from_secs(30);
 
 /// What a node without a quota says that it has: as much as one large disk, so that weights and `df` stay sensible.
@@ -258,13 +258,13 @@ impl ForeignNode {
 
     /// That it is this node, asked just now.
     async fn verify_now(&self) -> Result<NodeIdentity, NodeError> {
-        *self.verified_at.lock() = None;
         let asked_at = Instant::now();
-        match self.read_identity().await {
-            Ok(found) if found == self.expected => {
-                *self.verified_at.lock() = Some(asked_at);
-                Ok(found)
-            }
+        let found = self.read_identity().await;
+        let is_this = found.as_ref().is_ok_and(|found| *found == self.expected);
+        // Only once there is an answer: until then the calls beside this one need not ask, too.
+        *self.verified_at.lock() = is_this.then_some(asked_at);
+        match found {
+            Ok(found) if is_this => Ok(found),
             Ok(found) => {
                 let detail =
                     format!("{} is node {} of volume {}: it was swapped", self.place, found.node, found.volume);
@@ -314,8 +314,18 @@ impl ForeignNode {
 
     async fn put_at_leisure(&self, key: ShardKey, body: Buffer) -> Result<(), NodeError> {
         self.verify().await?;
+        self.refuse_beyond_quota(body.len() as u64).await?;
+        self.store(key, body).await?;
+        if matches!(self.layout, Layout::Folders { .. }) {
+            // A disk may be taken away while its mount point stays, and takes what is put. The file stays there: a removal could meet the
+            // disk that is back, and an older shard of this name on it.
+            self.verify_now().await?;
+        }
+        Ok(())
+    }
+
+    async fn store(&self, key: ShardKey, body: Buffer) -> Result<(), NodeError> {
         let bytes = body.len() as u64;
-        self.refuse_beyond_quota(bytes).await?;
         let path = self.path(key);
         let failed = |error: &opendal::Error| self.failure(error, &format!("storing shard {key}"));
         if !self.capability.puts_conditionally
