@@ -414,10 +414,30 @@ impl ForeignNode {
 
     /// That HDFS has a file on the DataNode that this node is bound to.
     async fn check_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
-        let Some(places) = &self.places else { return Ok(()) };
+        self.elsewhere(path, what).await?.map_or(Ok(()), Err)
+    }
+
+    /// As [`Self::check_place`], of a file that was stored just now; it is removed if it is elsewhere.
+    async fn keep_in_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
+        // A file whose place is not known stays, for a later put to find or the collector. HDFS may come late to a removal: the put may have
+        // been repeated and acknowledged by then.
+        let Some(elsewhere) = self.elsewhere(path, what).await? else { return Ok(()) };
+        match self.operator.delete(path).await {
+            Ok(()) => Err(elsewhere),
+            // For the same reason it is of a kind that is not repeated here at once.
+            Err(error) => {
+                let failure = self.failure(&error, &format!("removing {what}, which HDFS has on another DataNode"));
+                Err(NodeError { kind: NodeErrorKind::Io, ..failure })
+            }
+        }
+    }
+
+    /// The error of a file that HDFS has on another DataNode than this node is bound to; `None`: it is there.
+    async fn elsewhere(&self, path: &str, what: &str) -> Result<Option<NodeError>, NodeError> {
+        let Some(places) = &self.places else { return Ok(None) };
         let asked = places.of(path).await;
         let found = match asked.map_err(|error| self.failure(&error, &format!("asking where HDFS has {what}")))? {
-            Place::Here => return Ok(()),
+            Place::Here => return Ok(None),
             Place::Elsewhere(found) => found.join(", "),
         };
         let (place, datanode) = (&self.place, &places.datanode);
@@ -425,17 +445,7 @@ impl ForeignNode {
             "{place}: HDFS has {what} on `{found}` and not on {datanode}: see whether that DataNode is in service and has room, and name it as \
              HDFS does"
         );
-        Err(self.error(NodeErrorKind::Full, detail))
-    }
-
-    /// As [`Self::check_place`], of a file that was stored just now; it is removed if it is not there.
-    async fn keep_in_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
-        let checked = self.check_place(path, what).await;
-        if checked.is_err() {
-            // What is left is found by a later put, or by the collector.
-            let _ = self.operator.delete(path).await;
-        }
-        checked
+        Ok(Some(self.error(NodeErrorKind::Full, detail)))
     }
 
     async fn get_at_leisure(&self, key: ShardKey, start: u64, length: u64) -> Result<Bytes, NodeError> {
