@@ -26,6 +26,8 @@ mod credentials;
 mod datanode;
 #[cfg(feature = "foreign")]
 mod failure;
+#[cfg(all(test, feature = "foreign"))]
+mod faults;
 #[cfg(feature = "foreign")]
 mod list;
 #[cfg(feature = "foreign")]

@@ -1,5 +1,6 @@
 use super::about::KINDS;
 use super::credentials::Credentials;
+use super::faults::Faults;
 use super::node::ForeignNode;
 use super::url::ForeignUrl;
 use crate::conformance;
@@ -8,12 +9,19 @@ use crate::{NodeError, NodeErrorKind};
 use bytes::Bytes;
 use opendal::Operator;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_format::{NodeId, VolumeId};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 
 fn memory() -> Operator {
     Operator::new(opendal::services::Memory::default()).expect("memory")
+}
+
+/// The same, with faults.
+fn faulty() -> (Faults, Operator) {
+    let faults = Faults::default();
+    (faults.clone(), memory().layer(faults))
 }
 
 fn shard(segment: u64) -> Bytes {
@@ -72,6 +80,24 @@ async fn a_put_into_a_folder_that_is_the_node_no_more_is_not_acknowledged() {
     put(&node, 3).await.expect("stored");
     operator.write("weft-node.json", other.encode()).await.expect("swapped");
     assert_eq!(put(&node, 4).await.expect_err("another node").kind, NodeErrorKind::WrongNode);
+}
+
+/// As of a gateway that ignores where the next page begins.
+#[tokio::test]
+async fn a_list_that_begins_again_is_no_list() {
+    for scheme in ["s3", "azblob", "ftp"] {
+        let (faults, operator) = faulty();
+        let node = ForeignNode::with_operator(&url(scheme), operator, "memory", IDENTITY);
+        node.claim().await.expect("an empty store");
+        for segment in 0..5 {
+            put(&node, segment).await.expect("stored");
+        }
+        assert_eq!(node.list(None, 100).await.expect("whole").keys.len(), 5, "{scheme}");
+        // It would be endless, and fill the memory of the test.
+        faults.list_rounds.store(100, Ordering::Relaxed);
+        let refused = node.list(None, 1000).await.expect_err("again and again");
+        assert_eq!(refused.kind, NodeErrorKind::Corrupt, "{scheme}: {refused}");
+    }
 }
 
 #[test]

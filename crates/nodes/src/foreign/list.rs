@@ -2,7 +2,7 @@
 //!
 //! A service may cut a list short, or answer a page that reads as an empty one. So each list must show what is known to be
 //! there: the identity file, which no shard's name follows in order, at the end of a flat list; and of a folder the folder
-//! itself.
+//! itself. A service may also give the same page again and again: a list in which names come back is an error, too.
 
 use super::failure::Refusal;
 use super::service::Layout;
@@ -21,6 +21,9 @@ const FOLDERS_AT_A_TIME: usize = 8;
 
 /// What S3 gives in one page at most.
 const PAGE_MAX: usize = 1000;
+
+/// Some drives keep two files of one name. A name that comes back oftener belongs to a list that begins again.
+const SAME_NAMES_MAX: usize = 4;
 
 /// One object that is a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,8 +75,13 @@ pub(super) async fn flat(operator: &Operator, after: Option<ShardKey>, limit: us
     let mut lister = lister.await?;
     let mut found = Found::default();
     let mut ends = false;
+    let mut names = Names::default();
     while let Some(entry) = lister.try_next().await? {
         let name = entry.path();
+        // Folders may be in each page.
+        if !name.is_empty() && !name.ends_with('/') {
+            names.go_on(name)?;
+        }
         if name == IDENTITY_FILE {
             ends = true;
             continue;
@@ -138,6 +146,35 @@ async fn folders(operator: &Operator, show_themselves: bool) -> opendal::Result<
     Ok(found)
 }
 
+/// The names of a list, in any order. One at a time is kept to see whether it comes back.
+#[derive(Default)]
+struct Names {
+    kept: String,
+    seen: usize,
+    /// How often the kept one came.
+    times: usize,
+}
+
+impl Names {
+    /// One more name; an error if the list does not get on.
+    fn go_on(&mut self, name: &str) -> opendal::Result<()> {
+        self.seen += 1;
+        // Each is kept for twice as long as the one before, so that one of them is kept for some rounds of any length.
+        if self.seen.is_power_of_two() {
+            (self.kept, self.times) = (name.to_owned(), 1);
+        } else if self.kept == name {
+            self.times += 1;
+        }
+        if self.times <= SAME_NAMES_MAX {
+            return Ok(());
+        }
+        let detail =
+            "its list gives the same names again and again: see whether what answers there gives lists in pages"
+                .to_owned();
+        Err(Refusal { kind: NodeErrorKind::Corrupt, detail }.into())
+    }
+}
+
 struct Entry {
     /// Within its folder.
     name: String,
@@ -151,12 +188,14 @@ async fn one_folder(operator: &Operator, path: &str, must_show_itself: bool) -> 
     let mut lister = operator.lister(path).await?;
     let mut entries = Vec::new();
     let mut shows_itself = !must_show_itself;
+    let mut names = Names::default();
     while let Some(entry) = lister.try_next().await? {
         let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
         if entry.path() == path || matches!(name, "" | "/") {
             shows_itself = true;
             continue;
         }
+        names.go_on(name)?;
         let metadata = entry.metadata();
         entries.push(Entry {
             name: name.to_owned(),
