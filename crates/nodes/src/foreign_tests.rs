@@ -10,6 +10,7 @@ use bytes::Bytes;
 use opendal::Operator;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_format::{NodeId, VolumeId};
 
 const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
@@ -98,6 +99,63 @@ async fn a_list_that_begins_again_is_no_list() {
         let refused = node.list(None, 1000).await.expect_err("again and again");
         assert_eq!(refused.kind, NodeErrorKind::Corrupt, "{scheme}: {refused}");
     }
+}
+
+fn with_quota() -> ForeignUrl {
+    ForeignUrl::parse("azblob", "bucket?quota=1MB").expect("a scheme of ours").expect("a bucket")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_list_takes_minutes_is_there_and_is_counted_once() {
+    let (faults, operator) = faulty();
+    let node = ForeignNode::with_operator(&with_quota(), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    put(&node, 1).await.expect("stored");
+    // A process that has just begun, and callers who wait no longer.
+    let node = ForeignNode::with_operator(&with_quota(), operator, "memory", IDENTITY);
+    let lists_before = faults.lists_begun.load(Ordering::Relaxed);
+    let held = faults.lists.write().await;
+    for _ in 0..5 {
+        let (one, other) = tokio::join!(
+            tokio::time::timeout(Duration::from_secs(2), node.space()),
+            tokio::time::timeout(Duration::from_secs(2), node.space())
+        );
+        for space in [one, other] {
+            assert_eq!(space.expect("in time").expect("it is there").total_bytes, 1_000_000);
+        }
+        let refused = put(&node, 2).await.expect_err("nobody knows whether there is room");
+        assert_eq!(refused.kind, NodeErrorKind::Busy, "{refused}");
+    }
+    drop(held);
+    put(&node, 2).await.expect("there is room");
+    let stored = (shard(1).len() + shard(2).len()) as u64;
+    assert_eq!(node.space().await.expect("counted").free_bytes, 1_000_000 - stored);
+    assert_eq!(faults.lists_begun.load(Ordering::Relaxed), lists_before + 1, "one list for all");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_changes_while_it_is_counted_again_is_counted_too() {
+    let (faults, operator) = faulty();
+    let node = ForeignNode::with_operator(&with_quota(), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    for segment in [1, 2, 3] {
+        put(&node, segment).await.expect("stored");
+    }
+    // By another process: it is found with the next count.
+    operator.delete(&conformance::key(3, 0).to_string()).await.expect("removed");
+    tokio::time::advance(Duration::from_secs(2 * 3600)).await;
+    let held = faults.lists.write().await;
+    let free_bytes = |shards: usize| 1_000_000 - (shards * shard(1).len()) as u64;
+    assert_eq!(node.space().await.expect("the last count").free_bytes, free_bytes(3));
+    put(&node, 4).await.expect("stored by the last count");
+    node.remove(conformance::key(1, 0)).await.expect("removed");
+    put(&node, 5).await.expect("stored by the last count");
+    node.remove(conformance::key(5, 0)).await.expect("removed");
+    assert_eq!(node.space().await.expect("the last count").free_bytes, free_bytes(3));
+    drop(held);
+    // The list is the only other task, and waits for nothing.
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(node.space().await.expect("counted").free_bytes, free_bytes(2), "shards 2 and 4");
 }
 
 #[test]

@@ -4,14 +4,19 @@
 //! there: the identity file, which no shard's name follows in order, at the end of a flat list; and of a folder the folder
 //! itself. A service may also give the same page again and again: a list in which names come back is an error, too.
 
+use super::answer::silent;
 use super::failure::Refusal;
 use super::service::Layout;
 use crate::error::NodeErrorKind;
 use crate::folder::{IDENTITY_FILE, TEMPORARY_PREFIX, is_subfolder, subfolder};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use opendal::{EntryMode, Metadata, Operator};
-use std::time::{SystemTime, UNIX_EPOCH};
+use opendal::{EntryMode, Lister, Metadata, Operator};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::timeout;
 use weft_format::ShardKey;
+
+/// A list is as long as the store is full. A list that nobody waits for may take longer, and stands still no longer than this.
+pub(super) const LIST_DEADLINE: Duration = Duration::from_secs(600);
 
 /// Most foreign names reported by one list: enough to see what is going on.
 const FOREIGN_MAX: usize = 1000;
@@ -76,7 +81,7 @@ pub(super) async fn flat(operator: &Operator, after: Option<ShardKey>, limit: us
     let mut found = Found::default();
     let mut ends = false;
     let mut names = Names::default();
-    while let Some(entry) = lister.try_next().await? {
+    while let Some(entry) = next(&mut lister).await? {
         let name = entry.path();
         // Folders may be in each page.
         if !name.is_empty() && !name.ends_with('/') {
@@ -146,6 +151,10 @@ async fn folders(operator: &Operator, show_themselves: bool) -> opendal::Result<
     Ok(found)
 }
 
+async fn next(lister: &mut Lister) -> opendal::Result<Option<opendal::Entry>> {
+    timeout(LIST_DEADLINE, lister.try_next()).await.unwrap_or_else(|_| Err(silent()))
+}
+
 /// The names of a list, in any order. One at a time is kept to see whether it comes back.
 #[derive(Default)]
 struct Names {
@@ -189,7 +198,7 @@ async fn one_folder(operator: &Operator, path: &str, must_show_itself: bool) -> 
     let mut entries = Vec::new();
     let mut shows_itself = !must_show_itself;
     let mut names = Names::default();
-    while let Some(entry) = lister.try_next().await? {
+    while let Some(entry) = next(&mut lister).await? {
         let name = entry.path().strip_prefix(path).unwrap_or(entry.path());
         if entry.path() == path || matches!(name, "" | "/") {
             shows_itself = true;

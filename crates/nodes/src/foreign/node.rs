@@ -4,10 +4,11 @@ use super::answer::{Checked, DEADLINE, deadline};
 use super::credentials::Credentials;
 use super::datanode::{DataNode, Place};
 use super::failure::{meaning, too_long};
-use super::list::{self, Found, modified_ms};
+use super::list::{self, Found, LIST_DEADLINE, modified_ms};
 use super::places::Places;
 use super::service::{Authority, Layout};
 use super::url::ForeignUrl;
+use super::used::Used;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::{IDENTITY_FILE, TEMPORARY_PREFIX, subfolder};
 use crate::node::{Capability, Node, NodeIdentity, Page, SHARD_BYTES_MAX, ShardStat, Space};
@@ -24,9 +25,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
 use weft_format::identity::MAX_IDENTITY_BYTES;
 
-/// A list is as long as the store is full.
-const LIST_DEADLINE: Duration = Duration::from_secs(600);
-
 /// A bucket does not turn into another one unseen as a mount point does: who it is, is asked again after this long, before it
 /// is believed that something is absent, and before a put into a folder is acknowledged.
 const VERIFIED_FOR: Duration = Duration::from_secs(30);
@@ -36,9 +34,6 @@ const ROOM_WITHOUT_QUOTA_BYTES: u64 = 1 << 40;
 
 /// A reader who asks for more than this may not get it: room is made as it comes.
 const READ_AT_ONCE_BYTES: u64 = 8 << 20;
-
-/// What is stored is counted anew after this long, for what other processes did.
-const COUNTED_FOR: Duration = Duration::from_secs(3600);
 
 /// No put takes a day.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -63,8 +58,7 @@ pub struct ForeignNode {
     turns: Vec<tokio::sync::Mutex<()>>,
     /// What is left of the last scan, for the pages that follow.
     scan: Mutex<Option<Scan>>,
-    /// Bytes stored, when counted.
-    used: Mutex<Option<(Instant, u64)>>,
+    used: Used,
 }
 
 /// The keys after one key, as one scan found them.
@@ -111,7 +105,7 @@ impl ForeignNode {
             verified_at: Mutex::default(),
             turns: (0..TURNS).map(|_| tokio::sync::Mutex::default()).collect(),
             scan: Mutex::default(),
-            used: Mutex::default(),
+            used: Used::default(),
         }
     }
 
@@ -163,7 +157,8 @@ impl ForeignNode {
         }
         self.keep_in_place(IDENTITY_FILE, "its identity").await?;
         // What cannot be listed cannot be cared for.
-        list::everything(&self.operator, self.layout).await.map_err(|error| self.failure(&error, "listing it"))?;
+        let found = list::everything(&self.operator, self.layout).await;
+        self.used.is_counted(&found.map_err(|error| self.failure(&error, "listing it"))?);
         Ok(())
     }
 
@@ -353,7 +348,7 @@ impl ForeignNode {
             }
             Err(error) => return Err(failed(&error)),
         }
-        self.count(|used| used.saturating_add(bytes));
+        self.used.add(key, bytes);
         Ok(())
     }
 
@@ -538,35 +533,22 @@ impl ForeignNode {
             Err(error) => return Err(self.failure_at(key, &error, "looking for").await),
         };
         self.operator.delete(&path).await.map_err(|error| self.failure(&error, &format!("removing shard {key}")))?;
-        self.count(|used| used.saturating_sub(bytes));
+        self.used.subtract(key, bytes);
         Ok(())
     }
 
-    /// Changes the count of bytes, if there is one.
-    fn count(&self, change: impl FnOnce(u64) -> u64) {
-        if let Some((_, used)) = &mut *self.used.lock() {
-            *used = change(*used);
-        }
-    }
-
-    /// Bytes stored, by a list of all if that was not made lately.
-    async fn used_bytes(&self) -> Result<u64, NodeError> {
-        if let Some((counted_at, used)) = *self.used.lock()
-            && counted_at.elapsed() < COUNTED_FOR
-        {
-            return Ok(used);
-        }
-        let counted_at = Instant::now();
-        let found = list::everything(&self.operator, self.layout).await;
-        let found = found.map_err(|error| self.failure(&error, "counting what is stored"))?;
-        let used = found.shards.iter().map(|shard| shard.bytes).sum();
-        *self.used.lock() = Some((counted_at, used));
-        Ok(used)
+    /// Bytes stored; `None`: they are being counted, and were not before.
+    async fn used_bytes(&self) -> Result<Option<u64>, NodeError> {
+        let used = self.used.bytes(&self.operator, self.layout).await;
+        used.map_err(|error| self.failure(&error, "counting what is stored"))
     }
 
     async fn refuse_beyond_quota(&self, bytes: u64) -> Result<(), NodeError> {
         let Some(quota_bytes) = self.quota_bytes else { return Ok(()) };
-        let used_bytes = self.used_bytes().await?;
+        let Some(used_bytes) = self.used_bytes().await? else {
+            let detail = format!("{}: what is stored is being counted, for its quota: ask later", self.place);
+            return Err(self.error(NodeErrorKind::Busy, detail));
+        };
         if used_bytes.saturating_add(bytes) <= quota_bytes {
             return Ok(());
         }
@@ -578,7 +560,8 @@ impl ForeignNode {
         self.verify_now().await?;
         let (total_bytes, free_bytes) = match self.quota_bytes {
             None => (ROOM_WITHOUT_QUOTA_BYTES, ROOM_WITHOUT_QUOTA_BYTES),
-            Some(quota_bytes) => (quota_bytes, quota_bytes.saturating_sub(self.used_bytes().await?)),
+            // Until there is a count it may be empty: a full one would be passed over. Puts wait for the count and keep within the quota.
+            Some(quota_bytes) => (quota_bytes, quota_bytes.saturating_sub(self.used_bytes().await?.unwrap_or(0))),
         };
         Ok(Space { total_bytes, free_bytes, disk: None })
     }
@@ -631,8 +614,7 @@ impl Node for ForeignNode {
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        let deadline = if self.quota_bytes.is_some() { LIST_DEADLINE } else { DEADLINE };
-        self.within(deadline, self.space_at_leisure()).await
+        self.within(DEADLINE, self.space_at_leisure()).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
