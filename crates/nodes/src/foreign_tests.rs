@@ -8,6 +8,7 @@ use crate::node::{Node, NodeIdentity};
 use crate::{NodeError, NodeErrorKind};
 use bytes::Bytes;
 use opendal::Operator;
+use opendal::raw::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -99,6 +100,49 @@ async fn a_list_that_begins_again_is_no_list() {
         let refused = node.list(None, 1000).await.expect_err("again and again");
         assert_eq!(refused.kind, NodeErrorKind::Corrupt, "{scheme}: {refused}");
     }
+}
+
+/// The data connection of FTP ends in the same way at the end of a file and where it breaks off.
+#[tokio::test]
+async fn a_transfer_that_breaks_off_is_no_short_shard() {
+    let (faults, operator) = faulty();
+    let node = ForeignNode::with_operator(&url("ftp"), operator, "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    put(&node, 1).await.expect("stored");
+    let key = conformance::key(1, 0);
+    let bytes = shard(1).len() as u64;
+    assert_eq!(node.get(key, bytes - 10..bytes + 10).await.expect("its end").len(), 10);
+    *faults.read_bytes_max.lock() = Some(2000);
+    assert_eq!(node.get(key, 0..1000).await.expect("enough comes").len(), 1000);
+    assert_eq!(node.get(key, bytes - 1000..bytes + 10).await.expect("its end").len(), 1000);
+    for range in [0..bytes, 0..u64::MAX, 0..2001] {
+        let cut = node.get(key, range.clone()).await.map(|bytes| bytes.len()).expect_err("cut");
+        assert_eq!(cut.kind, NodeErrorKind::Io, "{range:?}: {cut}");
+    }
+    assert_eq!(put(&node, 1).await.expect_err("not compared").kind, NodeErrorKind::Io);
+    *faults.read_bytes_max.lock() = Some(20);
+    assert_eq!(node.identity().await.expect_err("cut").kind, NodeErrorKind::Io, "it is not another node");
+}
+
+/// A put by FTP writes to a file that OpenDAL names, and cannot remove it.
+#[tokio::test]
+async fn what_a_put_by_ftp_left_is_removed_after_a_day() {
+    let (faults, operator) = faulty();
+    let node = ForeignNode::with_operator(&url("ftp"), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    put(&node, 0).await.expect("stored");
+    // OpenDAL writes them beside the subfolders.
+    let path = |name: &str| format!("{}.{name}", conformance::key(0, 0));
+    let (left, other) = (path("aB3dE6g8"), path("original"));
+    operator.write(&left, "a beginning").await.expect("written");
+    operator.write(&other, "of somebody else").await.expect("written");
+    assert_eq!(node.list(None, 10).await.expect("listed").foreign, [other.as_str()]);
+    assert!(operator.exists(&left).await.expect("known"), "it may be under way");
+    *faults.listed_time.lock() = Some(Timestamp::from_second(1).expect("a time"));
+    let page = node.list(None, 10).await.expect("listed");
+    assert_eq!((page.keys, page.foreign), (vec![conformance::key(0, 0)], vec![other.clone()]));
+    assert!(!operator.exists(&left).await.expect("known"), "it was given up");
+    assert!(operator.exists(&other).await.expect("known"), "nobody else's file is touched");
 }
 
 fn with_quota() -> ForeignUrl {

@@ -60,7 +60,9 @@ impl Found {
 pub(super) async fn everything(operator: &Operator, layout: Layout) -> opendal::Result<Found> {
     let mut found = match layout {
         Layout::Flat => flat(operator, None, usize::MAX).await?.0,
-        Layout::Folders { show_themselves, .. } => folders(operator, show_themselves).await?,
+        Layout::Folders { show_themselves, leaves_temporary, .. } => {
+            folders(operator, show_themselves, leaves_temporary).await?
+        }
     };
     found.foreign.sort_unstable();
     Ok(found)
@@ -111,7 +113,7 @@ pub(super) async fn flat(operator: &Operator, after: Option<ShardKey>, limit: us
     }
 }
 
-async fn folders(operator: &Operator, show_themselves: bool) -> opendal::Result<Found> {
+async fn folders(operator: &Operator, show_themselves: bool, leaves_temporary: bool) -> opendal::Result<Found> {
     let mut found = Found::default();
     let mut subfolders = Vec::new();
     let mut has_identity = false;
@@ -121,6 +123,8 @@ async fn folders(operator: &Operator, show_themselves: bool) -> opendal::Result<
             has_identity = true;
         } else if entry.is_folder && is_subfolder(name) {
             subfolders.push(name.to_owned());
+        } else if leaves_temporary && !entry.is_folder && is_temporary(name) {
+            found.unfinished.push((name.to_owned(), entry.modified_ms));
         } else if name != "lost+found" && !name.starts_with(TEMPORARY_PREFIX) {
             found.foreign(&entry.name);
         }
@@ -182,6 +186,18 @@ impl Names {
                 .to_owned();
         Err(Refusal { kind: NodeErrorKind::Corrupt, detail }.into())
     }
+}
+
+/// Is it a name that OpenDAL gives to a shard while it stores it: the shard's, a dot, and eight letters and digits at random? People may name a
+/// copy by a word or a date: names without capitals or without small letters are left alone. One in forty of OpenDAL's is such a name.
+fn is_temporary(name: &str) -> bool {
+    let Some((key, random)) = name.rsplit_once('.') else { return false };
+    let has = |is: fn(&u8) -> bool| random.as_bytes().iter().any(is);
+    key.parse::<ShardKey>().is_ok()
+        && random.len() == 8
+        && !has(|byte| !byte.is_ascii_alphanumeric())
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
 }
 
 struct Entry {

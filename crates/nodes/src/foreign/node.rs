@@ -3,7 +3,7 @@
 use super::answer::{Checked, DEADLINE, deadline};
 use super::credentials::Credentials;
 use super::datanode::{DataNode, Place};
-use super::failure::{meaning, too_long};
+use super::failure::{broke_off, meaning, too_long};
 use super::list::{self, Found, LIST_DEADLINE, modified_ms};
 use super::places::Places;
 use super::service::{Authority, Layout};
@@ -218,10 +218,17 @@ impl ForeignNode {
             Err(error) if meaning(&error).0 == NodeErrorKind::NotFound => return Err(Absence::Absent),
             Err(error) => return Err(Absence::Unknown(self.failure(&error, "asking which node it is"))),
         };
-        NodeIdentity::decode(&bytes).map_err(|error| {
-            let detail = format!("{}: {IDENTITY_FILE}: {error}", self.place);
-            Absence::Unknown(self.error(NodeErrorKind::WrongNode, detail))
-        })
+        let error = match NodeIdentity::decode(&bytes) {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        if self.reads_to_end
+            && self.stored_bytes(IDENTITY_FILE).await.is_ok_and(|stored| stored > Some(bytes.len() as u64))
+        {
+            return Err(Absence::Unknown(self.failure(&broke_off(), "asking which node it is")));
+        }
+        let detail = format!("{}: {IDENTITY_FILE}: {error}", self.place);
+        Err(Absence::Unknown(self.error(NodeErrorKind::WrongNode, detail)))
     }
 
     /// Appends an object's bytes from `start` to `end`, or to its own end, piece by piece: what came before a failure is kept. More
@@ -248,7 +255,8 @@ impl ForeignNode {
             piece.truncate(room.min(piece.len()));
             piece.for_each(|slice| bytes.extend_from_slice(&slice));
         }
-        Ok(())
+        // A transfer of FTP that breaks off ends as one that is whole: the object's length tells them apart.
+        if is_cut && bytes.len() < bytes_max { Err(broke_off()) } else { Ok(()) }
     }
 
     /// That it is this node, asked just now.
@@ -366,7 +374,11 @@ impl ForeignNode {
             |error: opendal::Error| self.failure(&error, &format!("comparing shard {key} with what is stored"));
         let is_same = match self.stored_bytes(path).await.map_err(failed)? {
             Some(bytes) if bytes == body.len() as u64 => {
-                self.operator.read(path).await.map_err(failed)?.to_bytes() == body.to_bytes()
+                let stored = self.operator.read(path).await.map_err(failed)?;
+                if stored.len() < body.len() {
+                    return Err(failed(broke_off()));
+                }
+                stored.to_bytes() == body.to_bytes()
             }
             _ => false,
         };
