@@ -13,8 +13,9 @@
 //!
 //! - `about.rs`: the kinds, as data. `url.rs`, `service.rs`: addresses, and the table of services.
 //! - `credentials.rs`: what a key file holds.
-//! - `node.rs`: the seven methods. `list.rs`: what is a complete list. `answer.rs`: what of an HTTP answer is believed.
-//!   `failure.rs`: what an error means. `datanode.rs`, `places.rs`: nodes of HDFS that are one DataNode each.
+//! - `node.rs`: the seven methods. `list.rs`: what is a complete list. `used.rs`: what a quota is compared with.
+//! - `answer.rs`: what of an HTTP answer is believed. `failure.rs`: what an error means.
+//! - `datanode.rs`, `places.rs`: nodes of HDFS that are one DataNode each.
 //!
 //! Start reading at `service.rs`, then `node.rs`.
 
@@ -26,6 +27,8 @@ mod credentials;
 mod datanode;
 #[cfg(feature = "foreign")]
 mod failure;
+#[cfg(all(test, feature = "foreign"))]
+mod faults;
 #[cfg(feature = "foreign")]
 mod list;
 #[cfg(feature = "foreign")]
@@ -34,6 +37,8 @@ mod node;
 mod places;
 mod service;
 mod url;
+#[cfg(feature = "foreign")]
+mod used;
 
 use crate::error::NodeError;
 use crate::kind::{About, Kind, NodeAt, SecretError};

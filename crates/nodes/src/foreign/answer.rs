@@ -206,7 +206,7 @@ fn bounded(body: HttpBody, bytes_max: u64) -> HttpBody {
     })
 }
 
-fn silent() -> Error {
+pub(super) fn silent() -> Error {
     let detail = "it does not answer: see whether the server and the network are up".to_owned();
     Refusal { kind: NodeErrorKind::TimedOut, detail }.into()
 }

@@ -29,6 +29,12 @@ pub(super) fn too_long() -> Error {
     Refusal { kind: NodeErrorKind::Corrupt, detail }.into()
 }
 
+/// A transfer that ended before its object did.
+pub(super) fn broke_off() -> Error {
+    let detail = "the transfer broke off: see whether the server and the network are well, and try again".to_owned();
+    Refusal { kind: NodeErrorKind::Io, detail }.into()
+}
+
 /// Kind and sentence; `NotFound` is what the service says, to be believed only once the node itself was found.
 pub(super) fn meaning(error: &Error) -> (NodeErrorKind, String) {
     if let Some(refusal) = error.source().and_then(|source| source.downcast_ref::<Refusal>()) {

@@ -3,11 +3,12 @@
 use super::answer::{Checked, DEADLINE, deadline};
 use super::credentials::Credentials;
 use super::datanode::{DataNode, Place};
-use super::failure::{meaning, too_long};
-use super::list::{self, Found, modified_ms};
+use super::failure::{broke_off, meaning, too_long};
+use super::list::{self, Found, LIST_DEADLINE, modified_ms};
 use super::places::Places;
 use super::service::{Authority, Layout};
 use super::url::ForeignUrl;
+use super::used::Used;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::folder::{IDENTITY_FILE, TEMPORARY_PREFIX, subfolder};
 use crate::node::{Capability, Node, NodeIdentity, Page, SHARD_BYTES_MAX, ShardStat, Space};
@@ -24,11 +25,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weft_format::ShardKey;
 use weft_format::identity::MAX_IDENTITY_BYTES;
 
-/// A list is as long as the store is full.
-const LIST_DEADLINE: Duration = Duration::from_secs(600);
-
-/// A bucket does not turn into another one unseen as a mount point does: who it is, is asked again after this long, and
-/// before it is believed that something is absent.
+/// A bucket does not turn into another one unseen as a mount point does: who it is, is asked again after this long, before it
+/// is believed that something is absent, and before a put into a folder is acknowledged.
 const VERIFIED_FOR: Duration = Duration::from_secs(30);
 
 /// What a node without a quota says that it has: as much as one large disk, so that weights and `df` stay sensible.
@@ -36,9 +34,6 @@ const ROOM_WITHOUT_QUOTA_BYTES: u64 = 1 << 40;
 
 /// A reader who asks for more than this may not get it: room is made as it comes.
 const READ_AT_ONCE_BYTES: u64 = 8 << 20;
-
-/// What is stored is counted anew after this long, for what other processes did.
-const COUNTED_FOR: Duration = Duration::from_secs(3600);
 
 /// No put takes a day.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
@@ -63,8 +58,7 @@ pub struct ForeignNode {
     turns: Vec<tokio::sync::Mutex<()>>,
     /// What is left of the last scan, for the pages that follow.
     scan: Mutex<Option<Scan>>,
-    /// Bytes stored, when counted.
-    used: Mutex<Option<(Instant, u64)>>,
+    used: Used,
 }
 
 /// The keys after one key, as one scan found them.
@@ -111,7 +105,7 @@ impl ForeignNode {
             verified_at: Mutex::default(),
             turns: (0..TURNS).map(|_| tokio::sync::Mutex::default()).collect(),
             scan: Mutex::default(),
-            used: Mutex::default(),
+            used: Used::default(),
         }
     }
 
@@ -163,7 +157,8 @@ impl ForeignNode {
         }
         self.keep_in_place(IDENTITY_FILE, "its identity").await?;
         // What cannot be listed cannot be cared for.
-        list::everything(&self.operator, self.layout).await.map_err(|error| self.failure(&error, "listing it"))?;
+        let found = list::everything(&self.operator, self.layout).await;
+        self.used.is_counted(&found.map_err(|error| self.failure(&error, "listing it"))?);
         Ok(())
     }
 
@@ -223,10 +218,17 @@ impl ForeignNode {
             Err(error) if meaning(&error).0 == NodeErrorKind::NotFound => return Err(Absence::Absent),
             Err(error) => return Err(Absence::Unknown(self.failure(&error, "asking which node it is"))),
         };
-        NodeIdentity::decode(&bytes).map_err(|error| {
-            let detail = format!("{}: {IDENTITY_FILE}: {error}", self.place);
-            Absence::Unknown(self.error(NodeErrorKind::WrongNode, detail))
-        })
+        let error = match NodeIdentity::decode(&bytes) {
+            Ok(found) => return Ok(found),
+            Err(error) => error,
+        };
+        if self.reads_to_end
+            && self.stored_bytes(IDENTITY_FILE).await.is_ok_and(|stored| stored > Some(bytes.len() as u64))
+        {
+            return Err(Absence::Unknown(self.failure(&broke_off(), "asking which node it is")));
+        }
+        let detail = format!("{}: {IDENTITY_FILE}: {error}", self.place);
+        Err(Absence::Unknown(self.error(NodeErrorKind::WrongNode, detail)))
     }
 
     /// Appends an object's bytes from `start` to `end`, or to its own end, piece by piece: what came before a failure is kept. More
@@ -253,18 +255,19 @@ impl ForeignNode {
             piece.truncate(room.min(piece.len()));
             piece.for_each(|slice| bytes.extend_from_slice(&slice));
         }
-        Ok(())
+        // A transfer of FTP that breaks off ends as one that is whole: the object's length tells them apart.
+        if is_cut && bytes.len() < bytes_max { Err(broke_off()) } else { Ok(()) }
     }
 
     /// That it is this node, asked just now.
     async fn verify_now(&self) -> Result<NodeIdentity, NodeError> {
-        *self.verified_at.lock() = None;
         let asked_at = Instant::now();
-        match self.read_identity().await {
-            Ok(found) if found == self.expected => {
-                *self.verified_at.lock() = Some(asked_at);
-                Ok(found)
-            }
+        let found = self.read_identity().await;
+        let is_this = found.as_ref().is_ok_and(|found| *found == self.expected);
+        // Only once there is an answer: until then the calls beside this one need not ask, too.
+        *self.verified_at.lock() = is_this.then_some(asked_at);
+        match found {
+            Ok(found) if is_this => Ok(found),
             Ok(found) => {
                 let detail =
                     format!("{} is node {} of volume {}: it was swapped", self.place, found.node, found.volume);
@@ -314,8 +317,18 @@ impl ForeignNode {
 
     async fn put_at_leisure(&self, key: ShardKey, body: Buffer) -> Result<(), NodeError> {
         self.verify().await?;
+        self.refuse_beyond_quota(body.len() as u64).await?;
+        self.store(key, body).await?;
+        if matches!(self.layout, Layout::Folders { .. }) {
+            // A disk may be taken away while its mount point stays, and takes what is put. The file stays there: a removal could meet the
+            // disk that is back, and an older shard of this name on it.
+            self.verify_now().await?;
+        }
+        Ok(())
+    }
+
+    async fn store(&self, key: ShardKey, body: Buffer) -> Result<(), NodeError> {
         let bytes = body.len() as u64;
-        self.refuse_beyond_quota(bytes).await?;
         let path = self.path(key);
         let failed = |error: &opendal::Error| self.failure(error, &format!("storing shard {key}"));
         if !self.capability.puts_conditionally
@@ -343,7 +356,7 @@ impl ForeignNode {
             }
             Err(error) => return Err(failed(&error)),
         }
-        self.count(|used| used.saturating_add(bytes));
+        self.used.add(key, bytes);
         Ok(())
     }
 
@@ -361,7 +374,11 @@ impl ForeignNode {
             |error: opendal::Error| self.failure(&error, &format!("comparing shard {key} with what is stored"));
         let is_same = match self.stored_bytes(path).await.map_err(failed)? {
             Some(bytes) if bytes == body.len() as u64 => {
-                self.operator.read(path).await.map_err(failed)?.to_bytes() == body.to_bytes()
+                let stored = self.operator.read(path).await.map_err(failed)?;
+                if stored.len() < body.len() {
+                    return Err(failed(broke_off()));
+                }
+                stored.to_bytes() == body.to_bytes()
             }
             _ => false,
         };
@@ -404,10 +421,30 @@ impl ForeignNode {
 
     /// That HDFS has a file on the DataNode that this node is bound to.
     async fn check_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
-        let Some(places) = &self.places else { return Ok(()) };
+        self.elsewhere(path, what).await?.map_or(Ok(()), Err)
+    }
+
+    /// As [`Self::check_place`], of a file that was stored just now; it is removed if it is elsewhere.
+    async fn keep_in_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
+        // A file whose place is not known stays, for a later put to find or the collector. HDFS may come late to a removal: the put may have
+        // been repeated and acknowledged by then.
+        let Some(elsewhere) = self.elsewhere(path, what).await? else { return Ok(()) };
+        match self.operator.delete(path).await {
+            Ok(()) => Err(elsewhere),
+            // For the same reason it is of a kind that is not repeated here at once.
+            Err(error) => {
+                let failure = self.failure(&error, &format!("removing {what}, which HDFS has on another DataNode"));
+                Err(NodeError { kind: NodeErrorKind::Io, ..failure })
+            }
+        }
+    }
+
+    /// The error of a file that HDFS has on another DataNode than this node is bound to; `None`: it is there.
+    async fn elsewhere(&self, path: &str, what: &str) -> Result<Option<NodeError>, NodeError> {
+        let Some(places) = &self.places else { return Ok(None) };
         let asked = places.of(path).await;
         let found = match asked.map_err(|error| self.failure(&error, &format!("asking where HDFS has {what}")))? {
-            Place::Here => return Ok(()),
+            Place::Here => return Ok(None),
             Place::Elsewhere(found) => found.join(", "),
         };
         let (place, datanode) = (&self.place, &places.datanode);
@@ -415,17 +452,7 @@ impl ForeignNode {
             "{place}: HDFS has {what} on `{found}` and not on {datanode}: see whether that DataNode is in service and has room, and name it as \
              HDFS does"
         );
-        Err(self.error(NodeErrorKind::Full, detail))
-    }
-
-    /// As [`Self::check_place`], of a file that was stored just now; it is removed if it is not there.
-    async fn keep_in_place(&self, path: &str, what: &str) -> Result<(), NodeError> {
-        let checked = self.check_place(path, what).await;
-        if checked.is_err() {
-            // What is left is found by a later put, or by the collector.
-            let _ = self.operator.delete(path).await;
-        }
-        checked
+        Ok(Some(self.error(NodeErrorKind::Full, detail)))
     }
 
     async fn get_at_leisure(&self, key: ShardKey, start: u64, length: u64) -> Result<Bytes, NodeError> {
@@ -518,35 +545,22 @@ impl ForeignNode {
             Err(error) => return Err(self.failure_at(key, &error, "looking for").await),
         };
         self.operator.delete(&path).await.map_err(|error| self.failure(&error, &format!("removing shard {key}")))?;
-        self.count(|used| used.saturating_sub(bytes));
+        self.used.subtract(key, bytes);
         Ok(())
     }
 
-    /// Changes the count of bytes, if there is one.
-    fn count(&self, change: impl FnOnce(u64) -> u64) {
-        if let Some((_, used)) = &mut *self.used.lock() {
-            *used = change(*used);
-        }
-    }
-
-    /// Bytes stored, by a list of all if that was not made lately.
-    async fn used_bytes(&self) -> Result<u64, NodeError> {
-        if let Some((counted_at, used)) = *self.used.lock()
-            && counted_at.elapsed() < COUNTED_FOR
-        {
-            return Ok(used);
-        }
-        let counted_at = Instant::now();
-        let found = list::everything(&self.operator, self.layout).await;
-        let found = found.map_err(|error| self.failure(&error, "counting what is stored"))?;
-        let used = found.shards.iter().map(|shard| shard.bytes).sum();
-        *self.used.lock() = Some((counted_at, used));
-        Ok(used)
+    /// Bytes stored; `None`: they are being counted, and were not before.
+    async fn used_bytes(&self) -> Result<Option<u64>, NodeError> {
+        let used = self.used.bytes(&self.operator, self.layout).await;
+        used.map_err(|error| self.failure(&error, "counting what is stored"))
     }
 
     async fn refuse_beyond_quota(&self, bytes: u64) -> Result<(), NodeError> {
         let Some(quota_bytes) = self.quota_bytes else { return Ok(()) };
-        let used_bytes = self.used_bytes().await?;
+        let Some(used_bytes) = self.used_bytes().await? else {
+            let detail = format!("{}: what is stored is being counted, for its quota: ask later", self.place);
+            return Err(self.error(NodeErrorKind::Busy, detail));
+        };
         if used_bytes.saturating_add(bytes) <= quota_bytes {
             return Ok(());
         }
@@ -558,7 +572,8 @@ impl ForeignNode {
         self.verify_now().await?;
         let (total_bytes, free_bytes) = match self.quota_bytes {
             None => (ROOM_WITHOUT_QUOTA_BYTES, ROOM_WITHOUT_QUOTA_BYTES),
-            Some(quota_bytes) => (quota_bytes, quota_bytes.saturating_sub(self.used_bytes().await?)),
+            // Until there is a count it may be empty: a full one would be passed over. Puts wait for the count and keep within the quota.
+            Some(quota_bytes) => (quota_bytes, quota_bytes.saturating_sub(self.used_bytes().await?.unwrap_or(0))),
         };
         Ok(Space { total_bytes, free_bytes, disk: None })
     }
@@ -611,8 +626,7 @@ impl Node for ForeignNode {
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        let deadline = if self.quota_bytes.is_some() { LIST_DEADLINE } else { DEADLINE };
-        self.within(deadline, self.space_at_leisure()).await
+        self.within(DEADLINE, self.space_at_leisure()).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {

@@ -55,7 +55,8 @@ pub(super) enum Layout {
     Flat,
     /// In 256 subfolders, as a folder node has them; put under another name first where the service renames. A list of a folder
     /// that is there has the folder itself, or nothing tells it from one that is not.
-    Folders { renames: bool, show_themselves: bool },
+    /// Where OpenDAL renames by itself, it leaves its temporary files beside the subfolders.
+    Folders { renames: bool, show_themselves: bool, leaves_temporary: bool },
 }
 
 const fn host(prefix: &'static str) -> Authority {
@@ -97,7 +98,7 @@ const FTP: Service = Service {
     options: &[],
     secrets: &[Setting { name: "username", opendal: "user" }, same("password")],
     // OpenDAL itself writes under another name and renames.
-    layout: Layout::Folders { renames: false, show_themselves: false },
+    layout: Layout::Folders { renames: false, show_themselves: false, leaves_temporary: true },
     follows_redirects: false,
     reads_to_end: true,
     datanode_port: None,
@@ -110,7 +111,7 @@ const WEBDAV: Service = Service {
     authority: host("http://"),
     secrets: &[same("username"), same("password"), same("token")],
     // A server's MOVE costs four requests; those that write in place can be told by their damaged shards.
-    layout: Layout::Folders { renames: false, show_themselves: true },
+    layout: Layout::Folders { renames: false, show_themselves: true, leaves_temporary: false },
     reads_to_end: false,
     ..FTP
 };
@@ -184,7 +185,7 @@ pub(super) const SERVICES: [Service; 26] = [
         ],
         // ssh has its own: identity files, an agent, ~/.ssh/config.
         secrets: &[],
-        layout: Layout::Folders { renames: true, show_themselves: true },
+        layout: Layout::Folders { renames: true, show_themselves: true, leaves_temporary: false },
         ..WEBDAV
     },
     FTP,

@@ -17,7 +17,18 @@ struct Hdfs {
     name: SocketAddr,
     datanodes: Vec<DataNode>,
     files: Files,
+    load: Arc<Load>,
     ends: Arc<AtomicBool>,
+}
+
+/// What a NameNode does not do at once.
+#[derive(Default)]
+struct Load {
+    /// It refuses to say where blocks are.
+    hides_places: AtomicBool,
+    /// It refuses to remove files, and removes them later all the same.
+    removes_late: AtomicBool,
+    removed_late: Mutex<Vec<String>>,
 }
 
 #[derive(Clone)]
@@ -29,7 +40,7 @@ struct DataNode {
 
 impl Hdfs {
     fn start() -> Self {
-        let (files, ends) = (Files::default(), Arc::new(AtomicBool::new(false)));
+        let (files, load, ends) = (Files::default(), Arc::<Load>::default(), Arc::new(AtomicBool::new(false)));
         let listeners: Vec<TcpListener> =
             (1..4).map(|host| TcpListener::bind((format!("127.0.0.{host}"), 0)).expect("a free port")).collect();
         let addresses: Vec<SocketAddr> =
@@ -38,7 +49,7 @@ impl Hdfs {
             |address: &SocketAddr| DataNode { address: *address, is_down: Arc::default(), is_full: Arc::default() };
         let datanodes: Vec<DataNode> = addresses[1..].iter().map(datanode).collect();
         for (number, listener) in listeners.into_iter().enumerate() {
-            let (files, ends, all) = (files.clone(), ends.clone(), datanodes.clone());
+            let (files, load, ends, all) = (files.clone(), load.clone(), ends.clone(), datanodes.clone());
             std::thread::spawn(move || {
                 for stream in listener.incoming() {
                     if ends.load(Ordering::Relaxed) {
@@ -46,7 +57,7 @@ impl Hdfs {
                     }
                     let request = Request::read(stream.expect("a connection"));
                     match (request, number.checked_sub(1)) {
-                        (Ok(request), None) => request.answer(&at_namenode(&request, &files, &all)),
+                        (Ok(request), None) => request.answer(&at_namenode(&request, &files, &load, &all)),
                         (Ok(request), Some(own)) if !all[own].is_down.load(Ordering::Relaxed) => {
                             request.answer(&at_datanode(&request, &files, &all, own));
                         }
@@ -55,11 +66,17 @@ impl Hdfs {
                 }
             });
         }
-        Self { name: addresses[0], datanodes, files, ends }
+        Self { name: addresses[0], datanodes, files, load, ends }
     }
 
     fn url(&self, folder: &str, datanode: &str) -> String {
         format!("webhdfs://{}/{folder}?user=weft&datanode={datanode}", self.name)
+    }
+
+    /// The NameNode comes to what it was asked before.
+    fn remove_late(&self) {
+        let mut files = self.files.lock().expect("whole");
+        self.load.removed_late.lock().expect("whole").drain(..).for_each(|path| drop(files.remove(&path)));
     }
 
     /// By file below a folder: the DataNode that has it.
@@ -146,7 +163,7 @@ fn status_of(name: &str, file: Option<usize>) -> String {
     format!(r#"{{"length":{length},"modificationTime":1,"pathSuffix":"{name}","type":"{kind}"}}"#)
 }
 
-fn at_namenode(request: &Request, files: &Files, datanodes: &[DataNode]) -> Answer {
+fn at_namenode(request: &Request, files: &Files, load: &Load, datanodes: &[DataNode]) -> Answer {
     let mut files = files.lock().expect("whole");
     let path = &request.path;
     let below = format!("{}/", path.trim_end_matches('/'));
@@ -163,6 +180,13 @@ fn at_namenode(request: &Request, files: &Files, datanodes: &[DataNode]) -> Answ
             json("200 OK", &format!(r#"{{"Location":"{}"}}"#, sent_on(&datanodes[datanodes.len() - 1].address)))
         }
         ("PUT", "MKDIRS") => json("200 OK", r#"{"boolean":true}"#),
+        ("DELETE", "DELETE") if load.removes_late.load(Ordering::Relaxed) => {
+            load.removed_late.lock().expect("whole").push(path.clone());
+            refused("503 Service Unavailable", "RetriableException")
+        }
+        ("GET", "GETFILEBLOCKLOCATIONS") if load.hides_places.load(Ordering::Relaxed) => {
+            refused("503 Service Unavailable", "RetriableException")
+        }
         ("DELETE", "DELETE") => json("200 OK", &format!(r#"{{"boolean":{}}}"#, files.remove(path).is_some())),
         ("GET", "GETFILESTATUS") => match files.get(path) {
             Some((bytes, _)) => json("200 OK", &format!(r#"{{"FileStatus":{}}}"#, status_of("", Some(bytes.len())))),
@@ -271,6 +295,25 @@ fn node_path(hdfs: &Hdfs, segment: u64) -> String {
     let places = hdfs.places("one");
     let path = places.keys().find(|path| path.ends_with(&name)).expect("stored");
     path.trim_start_matches("/one/").to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_removal_comes_after_a_put_that_is_repeated() {
+    let hdfs = Hdfs::start();
+    let first = &hdfs.datanodes[0];
+    let node = create(&hdfs.url("one", &first.address.to_string()), "").await.expect("created");
+    let (hides_places, removes_late) = (&hdfs.load.hides_places, &hdfs.load.removes_late);
+    hides_places.store(true, Ordering::Relaxed);
+    removes_late.store(true, Ordering::Relaxed);
+    assert_eq!(put(&*node, 1).await.expect_err("not placed").kind, NodeErrorKind::Busy, "it may be repeated at once");
+    hides_places.store(false, Ordering::Relaxed);
+    put(&*node, 1).await.expect("placed");
+    hdfs.remove_late();
+    node.stat(conformance::key(1, 0)).await.expect("an acknowledged shard stays");
+    // It is elsewhere, and may be removed at any time.
+    first.is_full.store(true, Ordering::Relaxed);
+    let unsure = put(&*node, 2).await.expect_err("elsewhere");
+    assert_eq!(unsure.kind, NodeErrorKind::Io, "it must not be repeated here at once: {unsure}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
