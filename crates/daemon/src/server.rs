@@ -3,6 +3,7 @@
 
 mod answer;
 mod file_socket;
+mod gathered;
 mod per_ip_limit;
 mod reply;
 mod room;

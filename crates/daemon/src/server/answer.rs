@@ -1,5 +1,6 @@
 //! What a request gets: whom it is from, what is done, and the answer.
 
+use super::gathered::Gathered;
 use super::per_ip_limit::Slot;
 use super::reply::Reply;
 use super::room::Holding;
@@ -434,7 +435,7 @@ impl Daemon {
         let clock = &self.env.clock;
         let mut deadline =
             clock.now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
-        let (mut parts, mut bytes) = (Vec::new(), 0);
+        let (mut gathered, mut bytes) = (Gathered::default(), 0);
         // Only signed requests announce what their bodies are.
         let mut digests = announced.digest.map(|announced| (announced, blake3::Hasher::new()));
         loop {
@@ -461,14 +462,14 @@ impl Daemon {
                 self.room.pay(class, part.len() as u64).await;
                 // What our own limit holds back is not the sender's fault.
                 deadline += clock.elapsed(came);
-                parts.push(part);
+                gathered.add(part);
             }
         }
         slot.body_came(0);
         if bytes != announced.bytes || digests.is_some_and(|(announced, found)| announced != found.finalize()) {
             return Err(Reply::invalid("the body is not what was announced"));
         }
-        Ok((parts, held))
+        Ok((gathered.finish(), held))
     }
 
     async fn claim(&self, identity: &[u8]) -> Result<Reply, Reply> {
