@@ -3,8 +3,9 @@
 use super::address::DaemonUrl;
 use super::links::LINKS_MAX;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use weft_cluster::gossip::{Facts, Heard};
+use weft_cluster::gossip::{Heard, Liveness};
 use weft_nodes::node::{LinkReport, LinkState};
 
 /// Where daemons said they are, the latest of each, by node.
@@ -14,6 +15,7 @@ pub(super) struct Addresses(pub(super) BTreeMap<String, Address>);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Address {
     pub(super) authority: String,
+    /// The latest start that it was told of, there or where it was before.
     pub(super) started_ms: u64,
     /// Its links, the first one included, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,16 +53,34 @@ impl Addresses {
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
-    /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number.
+    /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number. Where a node was
+    /// started last it is, unless it is dead there and alive elsewhere: its clock may have been behind when it was started again.
     pub(super) fn merge(&mut self, volume: &str, wanted: &BTreeSet<String>, told: Vec<Heard>) -> bool {
         let mut is_new = false;
-        let is_wanted = |facts: &Facts| facts.volume == volume && wanted.contains(&facts.node);
-        for facts in told.into_iter().map(|heard| heard.facts).filter(is_wanted) {
-            let Ok(DaemonUrl { authority, .. }) = facts.address.parse() else { continue };
+        let is_wanted = |heard: &Heard| heard.facts.volume == volume && wanted.contains(&heard.facts.node);
+        let place = |heard: Heard| {
+            let DaemonUrl { authority, .. } = heard.facts.address.parse().ok()?;
+            Some((authority, heard))
+        };
+        let mut told: Vec<(String, Heard)> = told.into_iter().filter(is_wanted).filter_map(place).collect();
+        // Who is alive has the last word, the latest of them the first.
+        told.sort_by_key(|(_, heard)| (heard.liveness == Liveness::Alive, Reverse(heard.facts.started_ms)));
+        let of = |authority: &str, node: &str| (authority.to_owned(), node.to_owned());
+        let there = told.iter().filter(|(_, heard)| heard.liveness != Liveness::Dead);
+        let there: BTreeSet<_> = there.map(|(authority, heard)| of(authority, &heard.facts.node)).collect();
+        for (authority, Heard { facts, liveness, .. }) in told {
             let known = self.0.get(&facts.node);
-            if known.is_some_and(|known| known.started_ms >= facts.started_ms) {
+            let is_later = known.is_none_or(|known| known.started_ms < facts.started_ms);
+            // Those that are dead for a day are not told of any more.
+            let has_moved = known.is_some_and(|known| {
+                liveness == Liveness::Alive
+                    && known.authority != authority
+                    && !there.contains(&of(&known.authority, &facts.node))
+            });
+            if !is_later && !has_moved {
                 continue;
             }
+            let started_ms = known.map_or(0, |known| known.started_ms).max(facts.started_ms);
             let further = facts.further.iter().filter_map(|text| Some(DaemonUrl::parse("weft", text).ok()?.authority));
             let link = |authority: String| {
                 let known = known.into_iter().flat_map(|known| &known.links).find(|link| link.authority == authority);
@@ -73,7 +93,7 @@ impl Addresses {
                 })
             };
             let links: Vec<Kept> = further.take(LINKS_MAX - 1).map(link).collect();
-            self.0.insert(facts.node.clone(), Address { authority, started_ms: facts.started_ms, links });
+            self.0.insert(facts.node.clone(), Address { authority, started_ms, links });
             is_new = true;
         }
         is_new

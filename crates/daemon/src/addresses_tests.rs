@@ -1,5 +1,5 @@
 use super::*;
-use weft_cluster::gossip::Liveness;
+use weft_cluster::gossip::Facts;
 
 fn told(node: &str, started_ms: u64) -> Heard {
     let (address, volume, node) = (format!("weft://host{started_ms}:7600"), "v".to_owned(), node.to_owned());
@@ -17,6 +17,34 @@ fn finding_15_addresses_are_kept_of_the_volumes_nodes_only() {
     assert!(!addresses.merge("w", &wanted, vec![told("b", 9)]), "another volume's");
     assert_eq!(addresses.0.keys().collect::<Vec<_>>(), ["a"]);
     assert_eq!(addresses.0["a"].authority, "host7:7600");
+}
+
+#[test]
+fn where_a_daemon_is_alive_counts_more_than_where_it_was_started_later() {
+    let (mut addresses, wanted) = (Addresses::default(), BTreeSet::from(["a".to_owned()]));
+    let [alive, suspect, dead] = [Liveness::Alive, Liveness::Suspect, Liveness::Dead]
+        .map(|liveness| move |started_ms| Heard { liveness, ..told("a", started_ms) });
+    let mut hear = |told: Vec<Heard>| {
+        let is_new = addresses.merge("v", &wanted, told);
+        (is_new, addresses.0["a"].authority.clone())
+    };
+    let at = |is_new, host: &str| (is_new, format!("{host}:7600"));
+    assert_eq!(hear(vec![alive(9)]), at(true, "host9"));
+    assert_eq!(hear(vec![alive(9), alive(1)]), at(false, "host9"), "a copy of its disk, or nobody has noticed yet");
+    assert_eq!(hear(vec![suspect(9), alive(1)]), at(false, "host9"));
+    // Its clock was behind when it began.
+    assert_eq!(hear(vec![dead(9), alive(1)]), at(true, "host1"));
+    assert_eq!(hear(vec![alive(1), dead(9)]), at(false, "host1"));
+    // These have not heard of it.
+    assert_eq!(hear(vec![dead(9)]), at(false, "host1"));
+    assert_eq!(hear(vec![suspect(9)]), at(false, "host1"));
+    assert_eq!(hear(vec![alive(10)]), at(true, "host10"));
+    // A copy was begun by mistake, and ended.
+    assert_eq!(hear(vec![alive(11), alive(10)]), at(true, "host11"));
+    assert_eq!(hear(vec![alive(10), dead(11)]), at(true, "host10"));
+    // After a day the members have forgotten where it was.
+    assert_eq!(hear(vec![alive(2), alive(3)]), at(true, "host3"));
+    assert_eq!(hear(vec![alive(2), alive(3)]), at(false, "host3"));
 }
 
 #[test]

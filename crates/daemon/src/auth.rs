@@ -7,7 +7,8 @@
 //!
 //! The MAC is BLAKE3's keyed mode; comparing its hashes takes constant time.
 
-use std::collections::{HashSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use weft_env::planted::{Planted, has_planted};
@@ -214,7 +215,8 @@ pub(super) fn sign_addresses(key: &Key, nonce: u128, addresses: &str) -> blake3:
 #[derive(Debug, Default)]
 pub(super) struct Nonces {
     seen: HashSet<u128>,
-    by_time: VecDeque<(u64, u128)>,
+    /// When each was accepted, the earliest first: the clock may have been set back since the others.
+    by_time: BinaryHeap<Reverse<(u64, u128)>>,
 }
 
 impl Nonces {
@@ -239,10 +241,10 @@ impl Nonces {
             return Err(AuthError::BeforeStart);
         }
         // What was accepted at some time stays acceptable for twice the skew at most.
-        while let Some(&(time_ms, nonce)) = self.by_time.front()
+        while let Some(&Reverse((time_ms, nonce))) = self.by_time.peek()
             && now_ms.saturating_sub(time_ms) > 2 * SKEW_MAX_MS
         {
-            self.by_time.pop_front();
+            self.by_time.pop();
             self.seen.remove(&nonce);
         }
         if self.seen.contains(&proof.nonce) {
@@ -252,7 +254,7 @@ impl Nonces {
             return Err(AuthError::TooMany);
         }
         self.seen.insert(proof.nonce);
-        self.by_time.push_back((now_ms, proof.nonce));
+        self.by_time.push(Reverse((now_ms, proof.nonce)));
         Ok(())
     }
 }

@@ -82,6 +82,20 @@ fn old_requests_and_those_of_the_future_are_refused_and_forgotten() {
 }
 
 #[test]
+fn nonces_are_forgotten_after_the_clock_was_set_back() {
+    let mut nonces = Nonces::default();
+    let proof = |time_ms, nonce| Some(Proof::of(&key(), &asked(), time_ms, nonce));
+    let ahead_ms = NOW_MS + 3_600_000;
+    nonces.check(&key(), &asked(), proof(ahead_ms, 1), ahead_ms, UPTIME_MS).unwrap();
+    nonces.check(&key(), &asked(), proof(NOW_MS, 2), NOW_MS, UPTIME_MS).unwrap();
+    let later_ms = NOW_MS + 2 * SKEW_MAX_MS + 1;
+    nonces.check(&key(), &asked(), proof(later_ms, 3), later_ms, UPTIME_MS).unwrap();
+    assert!(!nonces.seen.contains(&2), "it is refused by its time now");
+    assert_eq!(nonces.check(&key(), &asked(), proof(ahead_ms, 1), ahead_ms, UPTIME_MS), Err(AuthError::Repeated));
+    assert_eq!((nonces.seen.len(), nonces.by_time.len()), (1, 1));
+}
+
+#[test]
 fn answers_belong_to_their_requests() {
     let answered = |status| Answered { status, error: "", body: blake3::hash(b"x") };
     let right = sign_answer(&key(), 5, &answered(200));

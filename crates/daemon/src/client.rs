@@ -54,7 +54,7 @@ pub struct DaemonNode {
     identity: Option<NodeIdentity>,
     key: Option<Key>,
     connections: Arc<Connections>,
-    /// What moves for the next request.
+    /// How the next request is going.
     watch: Arc<Watch>,
     /// The addresses that the daemon told last.
     told: Arc<Told>,
@@ -398,6 +398,7 @@ impl DaemonNode {
         let error = self.believe(request, headers, status, nonce, &body)?;
         let detail = || serde_json::from_slice::<ErrorBody>(&body).map(|body| body.detail).ok();
         if let Some(kind) = kind_of(error, status) {
+            self.watch.refuse();
             return Err(self.error(kind, detail().unwrap_or_else(|| format!("{} gives no reason", self.address()))));
         }
         if status.is_success() || status == StatusCode::RANGE_NOT_SATISFIABLE {

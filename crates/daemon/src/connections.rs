@@ -76,17 +76,31 @@ pub(super) struct Connections {
     clock: Arc<dyn Clock>,
 }
 
-/// What moves for one request; none while it has no connection.
+/// How one request is going.
 #[derive(Default)]
-pub(super) struct Watch(Mutex<Option<Arc<Progress>>>);
+pub(super) struct Watch {
+    /// What moves for it; none while it has no connection.
+    progress: Mutex<Option<Arc<Progress>>>,
+    is_refused: AtomicBool,
+}
 
 impl Watch {
     pub(super) fn progress(&self) -> Option<Arc<Progress>> {
-        self.0.lock().clone()
+        self.progress.lock().clone()
     }
 
     fn see(&self, connection: &Connection) {
-        *self.0.lock() = Some(Arc::clone(&connection.progress));
+        *self.progress.lock() = Some(Arc::clone(&connection.progress));
+    }
+
+    /// The node itself has answered with an error.
+    pub(super) fn refuse(&self) {
+        self.is_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Has the node itself answered with an error?
+    pub(super) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
     }
 }
 

@@ -21,6 +21,9 @@ use weft_nodes::{Kinds, NodeUrl};
 #[path = "chain_tests.rs"]
 mod chain_tests;
 
+#[path = "claim_tests.rs"]
+mod claim_tests;
+
 pub(super) const IDENTITY: NodeIdentity = NodeIdentity { volume: VolumeId(1), node: NodeId(2) };
 const STRANGER: NodeIdentity = NodeIdentity { volume: VolumeId(9), node: NodeId(2) };
 

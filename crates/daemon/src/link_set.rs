@@ -27,6 +27,9 @@ use weft_nodes::rate::Class;
 /// How soon a request that waits for a probe looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How often a request takes each link, on average: what breaks it may let the probes pass that say that the link is up.
+const TRIES_PER_LINK_MAX: usize = 2;
+
 /// What a request is, for the choice of its link.
 #[derive(Clone, Copy)]
 pub(super) struct Errand {
@@ -150,6 +153,9 @@ impl LinkSet {
     }
 
     fn choose(&self, links: &[Arc<Link>], tried: &Tried, bytes: u64) -> Option<usize> {
+        if tried.len() >= TRIES_PER_LINK_MAX * links.len() {
+            return None;
+        }
         let now = self.env.clock.now();
         let best = links.iter().filter_map(|link| link.measures().bytes_per_second()).max();
         let tried = |at| tried.iter().filter(|(other, _)| *other == at).map(|(_, began)| *began).max();
@@ -164,7 +170,7 @@ impl LinkSet {
     }
 
     /// Makes a request, which may be made several times, over the link where its answer is expected first, and over another one as well
-    /// if that falls silent. An error is that of the last link that was left.
+    /// if that falls silent. An error that the node itself says ends it; another one is that of the last link that was left.
     pub(super) async fn call<T, F>(
         self: &Arc<Self>,
         errand: Errand,
@@ -199,11 +205,11 @@ impl LinkSet {
             if let Some(at) = next.take() {
                 let (link, watch, number) = (&links[at], Arc::<Watch>::default(), tried.len());
                 let (under, began) = (link.begin(errand.bytes), self.env.clock.now());
-                let asked = call(link.watched(&watch, errand.class));
+                let (asked, of) = (call(link.watched(&watch, errand.class)), Arc::clone(&watch));
                 under_way.push(async move {
                     let answered = asked.await;
                     drop(under);
-                    (number, answered)
+                    (number, of.is_refused(), answered)
                 });
                 tried.push((at, began));
                 attempts.push(Attempt { number, at, began, watch });
@@ -225,14 +231,14 @@ impl LinkSet {
                     continue;
                 }
             };
-            let (number, answered) = tokio::select! {
+            let (number, is_refused, answered) = tokio::select! {
                 biased;
                 Some(done) = under_way.next() => done,
                 () = self.env.clock.sleep(wait) => continue,
                 () = changed => continue,
             };
             let error = match answered {
-                Err(error) if is_of_link(&error) => error,
+                Err(error) if !is_refused && is_of_link(&error) => error,
                 answered => return answered,
             };
             for failed in attempts.extract_if(.., |attempt| attempt.number == number) {
@@ -311,7 +317,7 @@ impl LinkSet {
     }
 }
 
-/// May it be otherwise over another link? What a node says of itself is the same over all, and then it is asked twice.
+/// May it be otherwise over another link, where the node itself has not said it?
 fn is_of_link(error: &NodeError) -> bool {
     use NodeErrorKind::{Io, TimedOut, Unavailable, WrongNode};
     matches!(error.kind, Io | TimedOut | Unavailable | WrongNode)

@@ -92,7 +92,7 @@ async fn pass(
 
 /// A daemon behind two cables, which it advertises beside `more`.
 struct World {
-    _served: Served,
+    served: Served,
     cables: [Cable; 2],
 }
 
@@ -104,7 +104,7 @@ impl World {
         let served = serve_as(secret(), None, |daemon| advertising(daemon, &cables, more)).await;
         *target.lock() = served.address.to_string();
         served.node(secret()).await;
-        Self { _served: served, cables }
+        Self { served, cables }
     }
 
     fn url(&self) -> DaemonUrl {
@@ -113,6 +113,15 @@ impl World {
 
     fn open(&self, key: Option<Key>) -> Arc<LinkSet> {
         LinkSet::new(DaemonNode::open(&self.url(), "two", IDENTITY, key, &Env::system()).unwrap(), &[], &Arc::default())
+    }
+
+    /// Both cables are known, and up.
+    async fn open_up(&self) -> Arc<LinkSet> {
+        let set = self.open(secret());
+        set.call(READ, |node| async move { node.space().await }).await.unwrap();
+        let links = set.probed().await;
+        assert!(links.len() == 2 && links.iter().all(|link| link.state == LinkState::Up), "{links:?}");
+        set
     }
 
     fn node(&self) -> LinkedNode {
@@ -314,4 +323,42 @@ async fn a_removal_that_is_made_twice_is_one() {
     assert_eq!(states(&node).await.len(), 2);
     node.remove(key(1, 0)).await.unwrap();
     assert_eq!(node.remove(key(1, 0)).await.unwrap_err().kind, NodeErrorKind::NotFound);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_node_itself_says_is_asked_once() {
+    let world = World::new(&[]).await;
+    let set = world.open_up().await;
+    // A folder in a shard's place is read as a bad sector is: with an error that is no other's.
+    std::fs::create_dir_all(world.served.path_of(key(1, 0))).unwrap();
+    let asked = AtomicU64::new(0);
+    let read = set.call(READ, |node| {
+        asked.fetch_add(1, Ordering::Relaxed);
+        async move { node.get(key(1, 0), 0..10).await }
+    });
+    assert_eq!(read.await.unwrap_err().kind, NodeErrorKind::Io);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+}
+
+/// Something in between breaks all connections of a request, and lets probes pass.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_breaks_on_links_that_are_up_ends() {
+    let world = World::new(&[]).await;
+    let set = world.open_up().await;
+    let asked = AtomicU64::new(0);
+    let broken = set.call(READ, |node| {
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        assert!(number < 10, "it is made again and again");
+        let set = &set;
+        async move {
+            let links = set.links();
+            let other = links.iter().find(|link| link.address() != node.address()).unwrap();
+            while other.standing() != Standing::Up {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            Err::<(), _>(NodeError::new(NodeErrorKind::TimedOut, "two", "the connection broke"))
+        }
+    });
+    assert_eq!(broken.await.unwrap_err().kind, NodeErrorKind::TimedOut);
+    assert!(asked.load(Ordering::Relaxed) <= 4);
 }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod file_socket;
+mod gathered;
 mod per_ip_limit;
 mod reply;
 mod room;
@@ -85,6 +86,8 @@ pub struct Daemon {
     name: String,
     key: Option<Key>,
     node: RwLock<Option<(NodeIdentity, Arc<dyn Node>)>>,
+    /// Held while the place becomes a node.
+    claiming: Arc<tokio::sync::Mutex<()>>,
     nonces: Mutex<Nonces>,
     began: Instant,
     env: Env,
@@ -128,6 +131,7 @@ impl Daemon {
             name,
             key,
             node: RwLock::new(node),
+            claiming: Arc::default(),
             nonces: Mutex::default(),
             began: env.clock.now(),
             env: env.clone(),
@@ -193,9 +197,19 @@ impl Daemon {
     async fn make(&self, identity: NodeIdentity) -> Result<(), NodeError> {
         let secret = Secret::default();
         let node = NodeAt { url: &self.place, name: &self.name, identity, secret: &secret };
-        let node = self.kinds.create(&node).await?;
+        let node = match self.kinds.create(&node).await {
+            // An earlier attempt made it, and nobody heard of that.
+            Err(error) if error.kind == NodeErrorKind::Exists && self.is_at_place(identity) => {
+                self.kinds.open(&node)?
+            }
+            made => made?,
+        };
         *self.node.write() = Some((identity, node));
         Ok(())
+    }
+
+    fn is_at_place(&self, identity: NodeIdentity) -> bool {
+        self.kinds.probe(&self.place).is_ok_and(|found| found == Some(identity))
     }
 
     /// The node that it serves, once it belongs to a volume.

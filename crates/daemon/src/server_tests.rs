@@ -1,12 +1,18 @@
-//! Connections that make way, on real sockets.
+//! Connections that make way, on real sockets, and bodies that come in small parts.
 
 use super::*;
 use crate::DaemonNode;
-use crate::tests::{IDENTITY, Served, bytes_of, serve_as, until};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use crate::tests::{IDENTITY, Served, bytes_of, kinds, serve_as, until};
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::ops::Range;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpSocket, TcpStream};
 use weft_env::Env;
+use weft_format::ShardKey;
 use weft_nodes::conformance::key;
+use weft_nodes::kinds::LOCAL;
+use weft_nodes::node::{Capability, Page, ShardStat, Space};
 
 /// Longer than what buffers of sockets hold.
 const SHARD_BYTES: u64 = 16 << 20;
@@ -28,7 +34,7 @@ fn user(served: &Served) -> DaemonNode {
     DaemonNode::open(&served.url(), "another", IDENTITY, None, &Env::system()).unwrap()
 }
 
-async fn ask(stream: &mut TcpStream, head: &str) {
+async fn ask(stream: &mut (impl AsyncWrite + Unpin), head: &str) {
     stream.write_all(format!("{head} HTTP/1.1\r\nhost: x\r\n").as_bytes()).await.unwrap();
 }
 
@@ -100,4 +106,69 @@ async fn bodies_that_never_come_keep_nobody_out() {
         answer = read(second) => answer,
     };
     assert!(answer.starts_with("HTTP/1.1 429") && answer.contains("ask later"), "{answer}");
+}
+
+/// A node that only takes, and keeps the parts as they are.
+#[derive(Default)]
+struct Taker(Mutex<Vec<Bytes>>);
+
+#[async_trait]
+impl Node for Taker {
+    fn capability(&self) -> &Capability {
+        &LOCAL
+    }
+
+    async fn put(&self, _: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
+        self.0.lock().extend_from_slice(parts);
+        Ok(())
+    }
+
+    async fn get(&self, _: ShardKey, _: Range<u64>) -> Result<Bytes, NodeError> {
+        unreachable!("it is not asked")
+    }
+
+    async fn stat(&self, _: ShardKey) -> Result<ShardStat, NodeError> {
+        unreachable!("it is not asked")
+    }
+
+    async fn list(&self, _: Option<ShardKey>, _: usize) -> Result<Page, NodeError> {
+        unreachable!("it is not asked")
+    }
+
+    async fn remove(&self, _: ShardKey) -> Result<(), NodeError> {
+        unreachable!("it is not asked")
+    }
+
+    async fn space(&self) -> Result<Space, NodeError> {
+        unreachable!("it is not asked")
+    }
+
+    async fn identity(&self) -> Result<NodeIdentity, NodeError> {
+        unreachable!("it is not asked")
+    }
+}
+
+/// Each part of a body has a buffer of several KiB, though it may be one byte.
+#[tokio::test]
+async fn a_body_that_comes_byte_by_byte_holds_no_buffer_for_each() {
+    let folder = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let daemon = Daemon::open(kinds(), NodeUrl::folder(folder.path()), None, &Env::system()).unwrap();
+    let taker = Arc::new(Taker::default());
+    *daemon.node.write() = Some((IDENTITY, taker.clone()));
+    let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(LIMITS, &daemon.env.clock));
+    let address: SocketAddr = ([127, 0, 0, 1], 1).into();
+    let peer = Peer { address, is_here: true, slot: Arc::new(limit.admit(address.ip()).unwrap()) };
+    // What is read at once is one byte.
+    let (mut user, stream) = duplex(1);
+    let asking = async {
+        let body = [7; 300];
+        ask(&mut user, &format!("PUT /shards/{}", key(1, 0))).await;
+        user.write_all(b"connection: close\r\ncontent-length: 300\r\n\r\n").await.unwrap();
+        user.write_all(&body).await.unwrap();
+        let mut answer = Vec::new();
+        user.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 201"), "{}", String::from_utf8_lossy(&answer));
+        assert_eq!(*taker.0.lock(), [Bytes::copy_from_slice(&body)]);
+    };
+    tokio::join!(Arc::new(daemon).converse(stream, peer, graceful.watcher(), Arc::default()), asking);
 }

@@ -1,5 +1,6 @@
 //! What a request gets: whom it is from, what is done, and the answer.
 
+use super::gathered::Gathered;
 use super::per_ip_limit::Slot;
 use super::reply::Reply;
 use super::room::Holding;
@@ -23,6 +24,7 @@ use hyper::{Request, Response, StatusCode};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use weft_cluster::gossip::PACKET_BYTES_MAX;
 use weft_env::planted::{Planted, has_planted};
 use weft_format::ShardKey;
@@ -71,7 +73,7 @@ struct Announced {
 }
 
 impl Daemon {
-    pub(super) async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Outgoing> {
+    pub(super) async fn answer(self: &Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Response<Outgoing> {
         let began = self.env.clock.now();
         let proof = proof_of(request.headers());
         let class = class_of(request.headers());
@@ -99,7 +101,7 @@ impl Daemon {
     }
 
     async fn reply(
-        &self,
+        self: &Arc<Self>,
         request: Request<Incoming>,
         proof: Option<Proof>,
         class: Option<Class>,
@@ -228,7 +230,7 @@ impl Daemon {
     }
 
     async fn perform(
-        &self,
+        self: &Arc<Self>,
         call: Call,
         class: Class,
         announced: Announced,
@@ -434,7 +436,7 @@ impl Daemon {
         let clock = &self.env.clock;
         let mut deadline =
             clock.now() + BODY_DEADLINE + Duration::from_secs(announced.bytes / BODY_BYTES_PER_SECOND_MIN);
-        let (mut parts, mut bytes) = (Vec::new(), 0);
+        let (mut gathered, mut bytes) = (Gathered::default(), 0);
         // Only signed requests announce what their bodies are.
         let mut digests = announced.digest.map(|announced| (announced, blake3::Hasher::new()));
         loop {
@@ -461,18 +463,36 @@ impl Daemon {
                 self.room.pay(class, part.len() as u64).await;
                 // What our own limit holds back is not the sender's fault.
                 deadline += clock.elapsed(came);
-                parts.push(part);
+                gathered.add(part);
             }
         }
         slot.body_came(0);
         if bytes != announced.bytes || digests.is_some_and(|(announced, found)| announced != found.finalize()) {
             return Err(Reply::invalid("the body is not what was announced"));
         }
-        Ok((parts, held))
+        Ok((gathered.finish(), held))
     }
 
-    async fn claim(&self, identity: &[u8]) -> Result<Reply, Reply> {
+    /// Goes on though who asked has gone: to make a node of a device may take longer than anybody waits.
+    async fn claim(self: &Arc<Self>, identity: &[u8]) -> Result<Reply, Reply> {
         let identity = NodeIdentity::decode(identity).map_err(|error| Reply::invalid(error.to_string()))?;
+        let turn = Arc::clone(&self.claiming).lock_owned().await;
+        let (daemon, (done, claimed)) = (Arc::clone(self), oneshot::channel());
+        self.env.spawner.task(Box::pin(async move {
+            let _ = done.send(daemon.become_claimed(identity).await);
+            drop(turn);
+        }));
+        let stopped = |_| {
+            NodeError::new(
+                NodeErrorKind::Io,
+                &self.name,
+                "the attempt broke off before the place was a node: ask again",
+            )
+        };
+        claimed.await.map_err(stopped)?
+    }
+
+    async fn become_claimed(&self, identity: NodeIdentity) -> Result<Reply, Reply> {
         let secret = Secret::default();
         let node = NodeAt { url: &self.place, name: &self.name, identity, secret: &secret };
         match self.identity() {
