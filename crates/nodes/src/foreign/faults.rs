@@ -20,7 +20,7 @@ pub(super) struct Faults {
     pub(super) list_rounds: Arc<AtomicUsize>,
     /// When all that is listed was stored, if not when it was.
     pub(super) listed_time: Arc<Mutex<Option<Timestamp>>>,
-    /// Reads end after so many bytes, as if there were no more.
+    /// Reads end after this number of bytes, as if there were no more.
     pub(super) read_bytes_max: Arc<Mutex<Option<usize>>>,
 }
 
