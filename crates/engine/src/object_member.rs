@@ -18,6 +18,14 @@ pub(crate) fn store_of(key: &Key) -> VolumeId {
     VolumeId::from_bytes(key.derived("weft 2026-11-26 the object store of a cluster"))
 }
 
+/// Where a member is, if it is known at two places: the greater one counts.
+pub(crate) type Precedence = (bool, u64);
+
+/// It is where it is alive, and of two such places where it was started last. The clock may have been behind at that start.
+pub(crate) fn precedence(facts: &Facts, liveness: Liveness) -> Precedence {
+    (liveness == Liveness::Alive, facts.started_ms)
+}
+
 /// The member that these facts are of; `None`: they are of a daemon that is none of this store.
 pub(crate) fn identity_of(facts: &Facts, store: VolumeId) -> Option<NodeIdentity> {
     let volume = facts.volume.parse().ok().filter(|volume| *volume == store)?;
@@ -131,7 +139,7 @@ impl Neighbourhood for Heard {
     fn members(&self) -> Vec<MemberAt> {
         let Some(daemon) = self.daemon.upgrade() else { return Vec::new() };
         let (own, mut open) = (self.host.identity(), self.asked.lock());
-        let mut members: HashMap<NodeId, (u64, MemberAt)> = HashMap::new();
+        let mut members: HashMap<NodeId, (Precedence, MemberAt)> = HashMap::new();
         for (position, heard) in daemon.heard().into_iter().enumerate() {
             let facts = &heard.facts;
             let is_own = position == 0;
@@ -151,10 +159,9 @@ impl Neighbourhood for Heard {
                 member.node = self.host.node();
                 member.questions = Arc::new(Own(Arc::clone(&self.host)));
             }
-            // One that has moved is where it was started last.
-            let later = members.get(&identity.node).is_none_or(|(started_ms, _)| *started_ms < facts.started_ms);
-            if later {
-                members.insert(identity.node, (facts.started_ms, member));
+            let precedence = precedence(facts, heard.liveness);
+            if members.get(&identity.node).is_none_or(|(before, _)| *before < precedence) {
+                members.insert(identity.node, (precedence, member));
             }
         }
         open.retain(|(node, address), _| members.get(node).is_some_and(|(_, member)| member.address == *address));

@@ -3,7 +3,7 @@
 use crate::EngineError;
 use crate::cluster::{ClusterMember, report_by};
 use crate::key_file;
-use crate::object_member::{Access, Asked, identity_of, store_of};
+use crate::object_member::{Access, Asked, Precedence, identity_of, precedence, store_of};
 use crate::runtime::{Threads, runtime};
 use crate::serving::{ServeError, read_key};
 use std::collections::BTreeMap;
@@ -101,14 +101,13 @@ impl Objects {
         if report.members.is_empty() {
             return Err(ObjectStoreError::Silent { refused: report.refused });
         }
-        let mut members: BTreeMap<NodeId, (u64, MemberAt)> = BTreeMap::new();
+        let mut members: BTreeMap<NodeId, (Precedence, MemberAt)> = BTreeMap::new();
         for ClusterMember { facts, state, .. } in &report.members {
             let Some(identity) = identity_of(facts, access.store()) else { continue };
             let Some(asked) = Asked::open(facts, identity, &access, env) else { continue };
-            // One that has moved is where it was started last.
-            let is_later = members.get(&identity.node).is_none_or(|(started_ms, _)| *started_ms < facts.started_ms);
-            if is_later {
-                members.insert(identity.node, (facts.started_ms, asked.member(facts, identity.node, *state)));
+            let precedence = precedence(facts, *state);
+            if members.get(&identity.node).is_none_or(|(before, _)| *before < precedence) {
+                members.insert(identity.node, (precedence, asked.member(facts, identity.node, *state)));
             }
         }
         if members.is_empty() {
