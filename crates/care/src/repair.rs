@@ -90,6 +90,8 @@ pub struct Report {
     pub forgotten_nodes: Vec<String>,
     /// Nodes that do not answer and were not given up: name and reason.
     pub out_of_reach: Vec<Away>,
+    /// Segments that the last count found and that were not mended: they wait for the next repair.
+    pub waiting_count: u64,
     /// The count at the end.
     pub census: Tally,
 }
@@ -154,6 +156,7 @@ pub async fn repair(
         // How many bytes these are is not known before they are looked at.
         bytes_total = 0;
     };
+    let waiting_count = work.queue.waiting_count() as u64;
     let (sums, failures) = run.end(&work)?;
     Ok(Report {
         started_ms,
@@ -166,6 +169,7 @@ pub async fn repair(
         failures,
         forgotten_nodes: forget_left_nodes(&*catalogue)?,
         out_of_reach: roster.out_of_reach(),
+        waiting_count,
         census,
     })
 }
