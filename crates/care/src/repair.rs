@@ -205,6 +205,9 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
             None => continue,
         };
         let shard_bytes = record.shard_bytes();
+        // Damaged ones are read as well, to see what is left of them.
+        let is_read = |verdict: &Standing| verdict.is_there() || matches!(verdict, Standing::Lost(Loss::Damaged(_)));
+        let all_read_bytes = shard_bytes * chosen(is_read).len() as u64;
         estimate.segment_count += 1;
         estimate.lost_shard_count += lost.len() as u64;
         estimate.misplaced_shard_count += misplaced.len() as u64;
@@ -214,7 +217,9 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
             let helps = |shard: usize| record.shards[shard].as_ref().is_some_and(|at| computing.contains(&at.node));
             let can_combine = lost.iter().all(|shard| record.shards[*shard].is_some())
                 && (0..there.len()).all(|shard| !there[shard] || helps(shard));
-            estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost, can_combine).unwrap_or(0);
+            // Where whole shards do not suffice, stripes are pieced together from all there is.
+            let planned_bytes = margins.repair_bytes(&record, &there, &lost, can_combine);
+            estimate.bytes_to_read += planned_bytes.unwrap_or(all_read_bytes);
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
@@ -225,7 +230,7 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
             work.looks.insert(segment, Look::Lengths);
         } else if is_marked {
             estimate.marked_count += 1;
-            estimate.bytes_to_read += shard_bytes * there.iter().filter(|there| **there).count() as u64;
+            estimate.bytes_to_read += all_read_bytes;
             work.looks.insert(segment, Look::Everything);
         }
         work.queue.apply(Event::Found { segment, margin });

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use weft_care::roster::LOOK_DEADLINE;
 use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, repair};
 use weft_env::Env;
-use weft_format::NodeId;
-use weft_format::records::NodeState;
+use weft_format::records::{DamagedShard, NodeState};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
+use weft_format::shard::{CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES};
+use weft_format::{NodeId, ShardIndex};
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 
@@ -412,5 +413,39 @@ async fn finding_25_a_repair_reads_no_more_than_it_needs_while_nodes_are_busy() 
     );
     assert!(report.bytes_read <= estimate.bytes_to_read * 11 / 10, "{} bytes were foretold", estimate.bytes_to_read);
     assert_eq!(world.catalogue.damaged(None, 9), Ok(vec![]), "nothing is left to be looked at");
+    world.assert_invariants().await;
+}
+
+/// Damage of more shards than the code can lose, in different stripes, cost nothing by the estimate.
+#[tokio::test]
+async fn what_is_pieced_together_is_foretold() {
+    let mut world = World::new(8);
+    // Three frames a shard.
+    let segment = world.write(20, "rs:4+2").await;
+    let record = world.record(segment);
+    for index in 0..3 {
+        let place = key(&record, segment, index);
+        world
+            .spoil(place, |mut bytes| {
+                bytes[HEADER_BYTES + usize::from(index) * (FRAME_PAYLOAD_BYTES + CHECK_BYTES)] ^= 1;
+                Some(bytes)
+            })
+            .await;
+        let run = u64::from(index)..u64::from(index) + 1;
+        let frames = Some(vec![run]);
+        let (node, key) = place;
+        let damaged = DamagedShard { index: ShardIndex(index), node, key, complaint: "rotten".into(), frames };
+        world.catalogue.note_damage(segment, &[damaged]).expect("noted");
+    }
+    let options = repair::Options::default();
+    let estimate = repair::estimate(&*world.catalogue, &world.transfer(), &options).await.expect("estimated");
+    assert_eq!((estimate.segment_count, estimate.lost_shard_count), (1, 3));
+    // All six are looked at, and then read again.
+    assert_eq!(estimate.bytes_to_read, 12 * record.shard_bytes());
+    let job = Job::new(&Env::system().clock);
+    let report = repair::repair(world.catalogue.clone(), &world.transfer(), &job, options, NOW_MS).await;
+    let report = report.expect("repaired");
+    assert_eq!((report.rebuilt_count, report.census.is_whole()), (3, true), "{report:?}");
+    assert!(report.bytes_read >= 11 * record.shard_bytes(), "{} bytes", report.bytes_read);
     world.assert_invariants().await;
 }
