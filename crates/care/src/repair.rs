@@ -9,6 +9,7 @@ use crate::clock::JobClock;
 use crate::damage::noted_standings;
 use crate::job::Job;
 use crate::margin::Margins;
+use crate::marks::{Marks, look_at};
 use crate::mend::{Look, Mender};
 use crate::queue::Event;
 use crate::record::{JobRecord, REPAIR};
@@ -223,18 +224,15 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
-        // Marked when it was written with less redundancy. Its missing shards are known, so no shard is read to find them.
-        let is_short = is_marked && noted.shards().is_empty() && verdicts.contains(&Standing::Lost(Loss::NeverStored));
-        if is_short {
+        if is_marked {
+            let look = look_at(&noted, &verdicts);
             estimate.marked_count += 1;
-            work.looks.insert(segment, Look::Lengths);
-        } else if is_marked {
-            estimate.marked_count += 1;
-            estimate.bytes_to_read += all_read_bytes;
-            work.looks.insert(segment, Look::Everything);
+            estimate.bytes_to_read += if look == Look::Everything { all_read_bytes } else { 0 };
+            work.looks.insert(segment, look);
         }
         work.queue.apply(Event::Found { segment, margin });
     }
+    work.marks = Some(Marks::new(marked));
     Ok((work, living_count, estimate))
 }
 
