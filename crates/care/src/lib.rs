@@ -24,6 +24,7 @@ pub mod job;
 pub mod lease;
 pub mod look;
 pub mod margin;
+mod marks;
 pub mod mend;
 pub mod openings;
 pub mod queue;

@@ -11,12 +11,15 @@ use crate::faulty_helpers::FaultyHelpers;
 use crate::look::by_shard;
 use crate::roster::Roster;
 use crate::standing::{Loss, Standing, mark_overfull, standings};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{DamageRecord, RetainedRecord, SegmentRecord, Succession};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex};
-use weft_transfer::{Damage, RebuildError, Rebuilt, Relocation, ShardHealth, Suspect, Transfer, error::SuspectKind};
+use weft_transfer::{
+    Damage, ReadError, RebuildError, Rebuilt, Relocation, ShardHealth, Suspect, Transfer, error::SuspectKind,
+};
 
 pub use crate::look::Look;
 
@@ -81,6 +84,8 @@ impl Mender {
         let mut noted: Option<DamageRecord> = None;
         // Written with less redundancy, and marked for nothing else.
         let mut is_short = false;
+        // Some stripe cannot be had, so lost shards are rebuilt one by one: these need it, and failed so.
+        let mut hopeless: Option<BTreeMap<ShardIndex, String>> = None;
         let mut round = 0;
         loop {
             let Some(record) = self.live(segment)? else {
@@ -102,7 +107,7 @@ impl Mender {
             if before.is_none() && (mended.found.is_empty() || look == Look::Everything) {
                 mended.found = self.complaints(&record, &verdicts);
             }
-            let (targets, moving) = targets(&verdicts);
+            let (targets, moving) = targets(&verdicts, hopeless.as_ref());
             let mut is_outdated = match now_noted {
                 Noted::As(now) => {
                     noted = now;
@@ -111,6 +116,7 @@ impl Mender {
                 Noted::Otherwise => true,
             };
             if !is_outdated && (targets.is_empty() || !heal) {
+                mended.failure = hopeless.as_ref().and_then(|hopeless| hopeless.values().next().cloned());
                 let is_known = look == Look::Everything || look == Look::Lengths && is_short && !has_damage;
                 let is_whole = is_known && verdicts.iter().all(Standing::is_there);
                 if !is_whole || self.catalogue.replace_damage(segment, noted.as_ref(), None)? {
@@ -177,6 +183,16 @@ impl Mender {
                 Err(RebuildError::Read(_)) if look != Look::Everything => {
                     (before, look) = (None, Look::Everything);
                     continue;
+                }
+                // What is lost of one shard may keep others from being rebuilt together with it. Shards that are lost whole would fail alone, too.
+                Err(error @ RebuildError::Read(ReadError::Unrecoverable { .. }))
+                    if !moving
+                        && (hopeless.is_some() || targets.len() > 1 && verdicts.iter().any(is_partly_damaged)) =>
+                {
+                    let hopeless = hopeless.get_or_insert_default();
+                    if let [target] = targets[..] {
+                        hopeless.insert(target, error.to_string());
+                    }
                 }
                 Err(error) => {
                     mended.failure = Some(error.to_string());
@@ -259,16 +275,23 @@ impl Mender {
 }
 
 /// The shards to rebuild in one step, and whether they only move. Lost shards come first. Sound shards move one by one, so that each has
-/// its helpers.
-fn targets(verdicts: &[Standing]) -> (Vec<ShardIndex>, bool) {
+/// its helpers, and so do lost ones where some are `hopeless`, which are left out.
+fn targets(verdicts: &[Standing], hopeless: Option<&BTreeMap<ShardIndex, String>>) -> (Vec<ShardIndex>, bool) {
     let which = |wanted: fn(&Standing) -> bool| {
         (0u16..).zip(verdicts).filter(move |(_, verdict)| wanted(verdict)).map(|(index, _)| ShardIndex(index))
     };
-    let lost: Vec<_> = which(|verdict| matches!(verdict, Standing::Lost(_))).collect();
+    let is_left_out = |index: &ShardIndex| hopeless.is_some_and(|hopeless| hopeless.contains_key(index));
+    let at_once = if hopeless.is_some() { 1 } else { verdicts.len() };
+    let lost = which(|verdict| matches!(verdict, Standing::Lost(_))).filter(|index| !is_left_out(index));
+    let lost: Vec<_> = lost.take(at_once).collect();
     if !lost.is_empty() {
         return (lost, false);
     }
     (which(|verdict| matches!(verdict, Standing::Misplaced(_))).take(1).collect(), true)
+}
+
+fn is_partly_damaged(verdict: &Standing) -> bool {
+    matches!(verdict, Standing::Lost(Loss::Damaged(Damage { frames: Some(_), .. })))
 }
 
 /// Nodes whose combinations do not follow from their shards.

@@ -9,6 +9,7 @@ use crate::clock::JobClock;
 use crate::damage::noted_standings;
 use crate::job::Job;
 use crate::margin::Margins;
+use crate::marks::{Marks, look_at};
 use crate::mend::{Look, Mender};
 use crate::queue::Event;
 use crate::record::{JobRecord, REPAIR};
@@ -90,6 +91,8 @@ pub struct Report {
     pub forgotten_nodes: Vec<String>,
     /// Nodes that do not answer and were not given up: name and reason.
     pub out_of_reach: Vec<Away>,
+    /// Segments that the last count found and that were not mended: they wait for the next repair.
+    pub waiting_count: u64,
     /// The count at the end.
     pub census: Tally,
 }
@@ -154,6 +157,7 @@ pub async fn repair(
         // How many bytes these are is not known before they are looked at.
         bytes_total = 0;
     };
+    let waiting_count = work.queue.waiting_count() as u64;
     let (sums, failures) = run.end(&work)?;
     Ok(Report {
         started_ms,
@@ -166,6 +170,7 @@ pub async fn repair(
         failures,
         forgotten_nodes: forget_left_nodes(&*catalogue)?,
         out_of_reach: roster.out_of_reach(),
+        waiting_count,
         census,
     })
 }
@@ -201,6 +206,9 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
             None => continue,
         };
         let shard_bytes = record.shard_bytes();
+        // Damaged ones are read as well, to see what is left of them.
+        let is_read = |verdict: &Standing| verdict.is_there() || matches!(verdict, Standing::Lost(Loss::Damaged(_)));
+        let all_read_bytes = shard_bytes * chosen(is_read).len() as u64;
         estimate.segment_count += 1;
         estimate.lost_shard_count += lost.len() as u64;
         estimate.misplaced_shard_count += misplaced.len() as u64;
@@ -210,22 +218,21 @@ fn survey(catalogue: &dyn Catalogue, roster: &Roster, fleet: &Fleet) -> Result<(
             let helps = |shard: usize| record.shards[shard].as_ref().is_some_and(|at| computing.contains(&at.node));
             let can_combine = lost.iter().all(|shard| record.shards[*shard].is_some())
                 && (0..there.len()).all(|shard| !there[shard] || helps(shard));
-            estimate.bytes_to_read += margins.repair_bytes(&record, &there, &lost, can_combine).unwrap_or(0);
+            // Where whole shards do not suffice, stripes are pieced together from all there is.
+            let planned_bytes = margins.repair_bytes(&record, &there, &lost, can_combine);
+            estimate.bytes_to_read += planned_bytes.unwrap_or(all_read_bytes);
         }
         // They are read as they are.
         estimate.bytes_to_read += shard_bytes * misplaced.len() as u64;
-        // Marked when it was written with less redundancy. Its missing shards are known, so no shard is read to find them.
-        let is_short = is_marked && noted.shards().is_empty() && verdicts.contains(&Standing::Lost(Loss::NeverStored));
-        if is_short {
+        if is_marked {
+            let look = look_at(&noted, &verdicts);
             estimate.marked_count += 1;
-            work.looks.insert(segment, Look::Lengths);
-        } else if is_marked {
-            estimate.marked_count += 1;
-            estimate.bytes_to_read += shard_bytes * there.iter().filter(|there| **there).count() as u64;
-            work.looks.insert(segment, Look::Everything);
+            estimate.bytes_to_read += if look == Look::Everything { all_read_bytes } else { 0 };
+            work.looks.insert(segment, look);
         }
         work.queue.apply(Event::Found { segment, margin });
     }
+    work.marks = Some(Marks::new(marked));
     Ok((work, living_count, estimate))
 }
 

@@ -5,6 +5,7 @@
 use crate::catalogue::CatalogueError;
 use crate::census::CareError;
 use crate::job::Job;
+use crate::marks::{Marked, Marks};
 use crate::mend::{Look, Mended, Mender};
 use crate::queue::{Event, Queue};
 use crate::record::JobRecord;
@@ -30,6 +31,8 @@ pub(crate) struct Work {
     pub relocations: BTreeMap<SegmentId, Vec<Relocation>>,
     /// Why segments could not be mended.
     pub failed: BTreeMap<SegmentId, String>,
+    /// What is marked meanwhile is mended as well; `None`: it is left to others.
+    pub marks: Option<Marks>,
 }
 
 /// A reason that holds segments back.
@@ -129,6 +132,7 @@ impl Batch for Mending<'_, '_> {
 
     fn next(&mut self) -> Option<InHand<Mended>> {
         let segment = self.work.queue.next()?;
+        self.work.marks.iter_mut().for_each(|marks| marks.taken(segment));
         let mender = self.run.mender.clone();
         let look = self.work.looks.get(&segment).copied().unwrap_or(Look::Record);
         let relocations = self.work.relocations.remove(&segment).unwrap_or_default();
@@ -143,6 +147,19 @@ impl Batch for Mending<'_, '_> {
 
     fn note(&mut self) -> Result<(), CatalogueError> {
         self.run.note()
+    }
+
+    fn look_out(&mut self) -> Result<(), CatalogueError> {
+        let Some(marks) = &mut self.work.marks else { return Ok(()) };
+        let Mender { catalogue, roster, .. } = &self.run.mender;
+        let before = self.work.queue.waiting_count();
+        for Marked { segment, margin, look } in marks.next(&**catalogue, roster)? {
+            self.work.looks.insert(segment, look);
+            self.work.queue.apply(Event::Found { segment, margin });
+        }
+        let more = self.work.queue.waiting_count() - before;
+        self.run.job.update(|progress| progress.segments_total += more as u64);
+        Ok(())
     }
 }
 
@@ -169,6 +186,11 @@ pub(crate) trait Batch: Send {
 
     /// Notes its progress in the catalogue.
     fn note(&mut self) -> Result<(), CatalogueError>;
+
+    /// Queues what others have found meanwhile.
+    fn look_out(&mut self) -> Result<(), CatalogueError> {
+        Ok(())
+    }
 }
 
 /// Processes all of them. Unfinished segments are finished, too, if the job is cancelled or the catalogue fails.
@@ -205,6 +227,7 @@ pub(crate) async fn drain(
         if job.clock().elapsed(noted) >= NOTE_EVERY {
             noted = job.clock().now();
             batch.note()?;
+            batch.look_out()?;
         }
     }
     batch.note()?;

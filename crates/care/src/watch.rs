@@ -10,7 +10,8 @@
 //!
 //! A repair is due when the losses, the nodes' failure units or the rule differ from those at the start of the last repair, or when a segment is marked. A conversion is due
 //! when people request one, and from time to time where there are age rules. A task that could not do everything is retried after a
-//! growing delay, and as soon as a node is back. Balance is due when the shares of nodes differ from those at the start of the last
+//! growing delay, and as soon as a node is back. Between two repairs that marks alone caused, other tasks that are due have as long as the
+//! first of them took, since reads of a node that goes bad may mark segments without end. Balance is due when the shares of nodes differ from those at the start of the last
 //! balance, and once a day because writing and deleting shift it too. It runs after repair, and not while a node is suspected.
 
 use serde::{Deserialize, Serialize};
@@ -206,6 +207,12 @@ pub struct Watch {
     /// The losses and the layout at the last repair's beginning; `None`: there was none yet.
     repaired: Option<(Losses, Layout)>,
     repair_retry: Retry,
+    /// When the repair began that marks alone caused, if it did.
+    marks_began_ms: Option<u64>,
+    /// Until then marks alone cause no other while another task is due.
+    others_until_ms: u64,
+    /// When nodes were looked at last.
+    seen_ms: u64,
     convert_retry: Retry,
     convert_ms: u64,
     discard_ms: u64,
@@ -236,6 +243,9 @@ impl Watch {
             layout: Layout::default(),
             repaired: None,
             repair_retry: Retry::default(),
+            marks_began_ms: None,
+            others_until_ms: now_ms,
+            seen_ms: now_ms,
             convert_retry: Retry::default(),
             convert_ms: now_ms,
             discard_ms: now_ms,
@@ -252,6 +262,7 @@ impl Watch {
     /// Takes in the result of a look.
     pub fn see(&mut self, seen: Seen<'_>, now_ms: u64) -> Vec<Transition> {
         let mut transitions = Vec::new();
+        self.seen_ms = now_ms;
         let Seen { nodes, is_marked, is_conversion_asked, has_age_rules, has_retained } = seen;
         (self.is_marked, self.is_conversion_asked) = (is_marked, is_conversion_asked);
         self.has_age_rules = has_age_rules;
@@ -327,15 +338,25 @@ impl Watch {
         if let Some((id, _)) = self.nodes.iter().find(|(_, watched)| is_wiped(watched)) {
             return Some(Task::Renew(*id));
         }
-        let is_wanted = self.has_changed()
-            || (self.is_marked || self.repair_retry.is_wanted()) && self.repair_retry.may_begin(now_ms);
+        let may_begin = self.repair_retry.may_begin(now_ms);
+        let is_wanted = self.has_changed() || self.repair_retry.is_wanted() && may_begin;
         // The renewed node will take its shards again in a moment. Until then there may be no place to rebuild them.
         let is_awaited = self.nodes.values().any(|watched| {
             !watched.state.is_leaving() && watched.found == Found::Wiped && watched.verdict == Verdict::Suspected
         });
-        if is_wanted && !is_awaited && !self.nodes.is_empty() {
+        let may_repair = !is_awaited && !self.nodes.is_empty();
+        if is_wanted && may_repair {
             return Some(Task::Repair);
         }
+        let by_marks = (self.is_marked && may_begin && may_repair).then_some(Task::Repair);
+        match self.next_other(now_ms) {
+            Some(other) if by_marks.is_none() || now_ms < self.others_until_ms => Some(other),
+            _ => by_marks,
+        }
+    }
+
+    /// The next task beside repairs.
+    fn next_other(&self, now_ms: u64) -> Option<Task> {
         if self.retained_since_ms.is_some() && now_ms >= self.discard_ms {
             return Some(Task::Discard);
         }
@@ -392,7 +413,11 @@ impl Watch {
     /// A task begins.
     pub fn begun(&mut self, task: Task) {
         match task {
-            Task::Repair => self.repaired = Some((self.losses(), self.layout.clone())),
+            Task::Repair => {
+                let is_by_marks = !self.has_changed() && !self.repair_retry.is_wanted();
+                self.marks_began_ms = is_by_marks.then_some(self.seen_ms);
+                self.repaired = Some((self.losses(), self.layout.clone()));
+            }
             Task::Balance => self.balancing = self.shares.clone(),
             Task::Renew(_) | Task::Discard | Task::Convert | Task::Scrub | Task::Collect => {}
         }
@@ -417,7 +442,13 @@ impl Watch {
                     self.repaired = None;
                 }
             }
-            Task::Repair => self.repair_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms),
+            Task::Repair => {
+                self.repair_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms);
+                if let Some(began_ms) = self.marks_began_ms {
+                    let took_ms = now_ms.saturating_sub(began_ms);
+                    self.others_until_ms = now_ms + took_ms.max(self.timeouts.retry_after_ms);
+                }
+            }
             Task::Discard => self.discard_ms = now_ms + self.timeouts.discard_every_ms,
             Task::Convert => {
                 self.convert_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms);

@@ -170,6 +170,37 @@ fn marks_are_looked_at_and_failures_tried_again_later_each_time() {
 }
 
 #[test]
+fn other_tasks_have_their_turn_between_two_repairs_that_marks_caused() {
+    let mut watch = watch();
+    let nodes = [1, 2, 3].map(|number| (id(number), Active, Found::Answering));
+    // Each look finds another mark.
+    let see = |watch: &mut Watch, is_conversion_asked, now_ms| {
+        watch.see(Seen { nodes: &nodes, is_marked: true, is_conversion_asked, ..Seen::default() }, now_ms);
+        watch.next(now_ms)
+    };
+    assert_eq!(see(&mut watch, false, 1_000), Some(Task::Repair));
+    watch.begun(Task::Repair);
+    watch.ended(Task::Repair, true, 2_000);
+    assert_eq!(see(&mut watch, false, 2_000), Some(Task::Repair), "nothing else is due");
+    watch.begun(Task::Repair);
+    watch.ended(Task::Repair, true, 42_000);
+    // As long as the repair took.
+    for now_ms in [42_000, 81_999] {
+        assert_eq!(see(&mut watch, true, now_ms), Some(Task::Convert));
+        assert!(!watch.interrupts(Task::Convert, now_ms));
+    }
+    assert_eq!(see(&mut watch, true, 82_000), Some(Task::Repair));
+    assert!(watch.interrupts(Task::Convert, 82_000));
+    watch.begun(Task::Repair);
+    watch.ended(Task::Repair, true, 83_000);
+    assert_eq!(see(&mut watch, true, 112_999), Some(Task::Convert), "a short one leaves some time, too");
+    // What is lost with a node waits for nothing.
+    let lost = [(id(1), Lost, Found::Silent), nodes[1], nodes[2]];
+    watch.see(Seen { nodes: &lost, is_conversion_asked: true, ..Seen::default() }, 112_999);
+    assert_eq!(watch.next(112_999), Some(Task::Repair));
+}
+
+#[test]
 fn what_failed_is_tried_again_as_soon_as_a_node_is_back() {
     let mut watch = watch();
     let see = |watch: &mut Watch, found, now_ms| {

@@ -20,5 +20,5 @@ pub use estimator::{Health, Observation};
 pub use membership::{Member, Membership, View};
 pub use placement::{
     Balance, Holdings, Layout, Load, LossRisk, PASSES, Pass, Placement, PlacementError, PlacementRequest, Relocation,
-    Room, even_load, loss_risk, place, place_groups, place_lost, set_count, usable_room,
+    Room, even_load, full_nodes, loss_risk, place, place_groups, place_lost, set_count, usable_room,
 };

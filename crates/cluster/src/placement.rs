@@ -149,7 +149,7 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
             usable: ranked.len(),
             members: view.members.len(),
             shard_bytes: request.shard_bytes,
-            full: view.members.iter().filter(|(id, member)| obstacle(**id, member, request) == Some(FULL)).count(),
+            full: full_nodes(view, request).count(),
             left_out: left_out(view, request),
         });
     }
@@ -162,6 +162,11 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
     let mut nodes: Vec<NodeId> = ranked.into_iter().map(|ranked| ranked.id).collect();
     let alternates = nodes.split_off(wanted);
     Ok(Placement { nodes: by_position(request.segment, &nodes), alternates })
+}
+
+/// Nodes that would take a shard if they had room for it.
+pub fn full_nodes(view: &View, request: &PlacementRequest<'_>) -> impl Iterator<Item = NodeId> {
+    view.members.iter().filter(|(id, member)| obstacle(**id, member, request) == Some(FULL)).map(|(id, _)| *id)
 }
 
 /// The number of shards of a segment in the fullest unit, if `shard_count` shards are spread as evenly as can be over nodes of these

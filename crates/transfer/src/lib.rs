@@ -17,6 +17,7 @@ mod cache;
 mod chains;
 mod disk_cache;
 pub mod error;
+mod faulty_helpers;
 pub mod fleet;
 mod hedge_budget;
 mod in_flight;

@@ -5,6 +5,7 @@ use crate::salvage;
 use crate::soundness::{check_frames, merged, unsound};
 use crate::suspect::SuspectKind;
 use crate::transfer::{Inner, Transfer};
+use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_format::records::{SegmentRecord, ShardLocation};
@@ -133,17 +134,26 @@ async fn check_shard(
         return (health, 0);
     }
     let _admitted = inner.admit([location.node].into_iter(), expected_bytes, expected_bytes).await;
-    // One byte more than there should be, to see that there is not.
-    let get = |node: Arc<dyn Node>| async move { node.get(key, 0..expected_bytes + 1).await };
-    let object = inner.call_while_busy(location.node, expected_bytes, get).await;
-    match object {
+    match get_whole(inner, record, location, key).await {
         Ok(object) => (check_object(inner, record, location, key, &object), object.len() as u64),
         Err(error) if error.kind == NodeErrorKind::Io => check_parts(inner, record, location, key, &error).await,
         Err(error) => (health_of(&error), 0),
     }
 }
 
-/// A shard that cannot be read in one piece: a bad place of a disk takes some frames of it.
+async fn get_whole(
+    inner: &Inner,
+    record: &SegmentRecord,
+    location: &ShardLocation,
+    key: ShardKey,
+) -> Result<Bytes, NodeError> {
+    let expected_bytes = record.shard_bytes();
+    // One byte more than there should be, to see that there is not.
+    let get = |node: Arc<dyn Node>| async move { node.get(key, 0..expected_bytes + 1).await };
+    inner.call_while_busy(location.node, expected_bytes, get).await
+}
+
+/// A shard that could not be read in one piece: a bad place of a disk takes some frames of it.
 async fn check_parts(
     inner: &Inner,
     record: &SegmentRecord,
@@ -160,6 +170,14 @@ async fn check_parts(
         runs.extend(check_frames(&identity, payload_bytes, frames, &raw));
     }
     match unsound(runs) {
+        // The error has passed, or it is the header that cannot be read.
+        Some(frames) if frames.is_empty() => match get_whole(inner, record, location, key).await {
+            Ok(object) => (check_object(inner, record, location, key, &object), bytes + object.len() as u64),
+            Err(again) if again.kind == NodeErrorKind::Io => {
+                (ShardHealth::Damaged(Damage { how: again.detail, frames: Some(frames) }), bytes)
+            }
+            Err(again) => (health_of(&again), bytes),
+        },
         Some(frames) => {
             (ShardHealth::Damaged(Damage { how: error.detail.clone(), frames: Some(merged(frames)) }), bytes)
         }

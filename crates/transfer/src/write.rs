@@ -13,6 +13,7 @@ use crate::in_flight::Call;
 use crate::transfer::Transfer;
 use bytes::Bytes;
 use place::Placed;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::Digest;
@@ -79,8 +80,8 @@ impl Transfer {
         nodes: Vec<Option<NodeId>>,
         alternates: Vec<NodeId>,
     ) -> Call<'_, Result<Receipt, WriteError>> {
-        let (view, full_count) = (self.inner.fleet.view(), 0);
-        self.write_somewhere(request, Some(Placed { nodes, alternates, view, full_count }))
+        let (view, full) = (self.inner.fleet.view(), BTreeSet::new());
+        self.write_somewhere(request, Some(Placed { nodes, alternates, view, full }))
     }
 
     fn write_somewhere(&self, request: WriteRequest, placed: Option<Placed>) -> Call<'_, Result<Receipt, WriteError>> {

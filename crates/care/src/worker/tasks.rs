@@ -145,7 +145,11 @@ async fn repair_all(
 ) -> Result<Done, CareError> {
     let report = repair::repair(catalogue.clone(), transfer, job, options, now_ms).await?;
     note_counted(&*catalogue)?;
-    let is_whole = report.failures.is_empty() && report.census.lost_count == 0;
+    // A node may lose what it has just taken: then shards are lost though none failed.
+    let is_whole = report.failures.is_empty()
+        && report.waiting_count == 0
+        && report.census.lost_count == 0
+        && report.census.lost_shard_count == 0;
     let repair::Report { rebuilt_count, moved_count, segment_count, bytes_read, bytes_written, .. } = report;
     // Segments marked meanwhile are left to the next repair. Those that this one could not mend wait longer each time.
     let is_well = is_whole && (rebuilt_count + moved_count > 0 || catalogue.damaged(None, 1)?.is_empty());

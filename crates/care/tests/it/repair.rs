@@ -2,13 +2,16 @@
 
 use crate::harness::mortal::Mortal;
 use crate::harness::{NOW_MS, World, key};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use weft_care::roster::LOOK_DEADLINE;
 use weft_care::{CareError, Catalogue, Job, JobRecord, Roster, collect, record, repair};
-use weft_env::Env;
-use weft_format::NodeId;
-use weft_format::records::NodeState;
+use weft_env::{Clock, Env, Sleep, SystemClock};
+use weft_format::records::{DamagedShard, NodeState};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
+use weft_format::shard::{CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES};
+use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{Node, NodeErrorKind};
 
@@ -412,5 +415,105 @@ async fn finding_25_a_repair_reads_no_more_than_it_needs_while_nodes_are_busy() 
     );
     assert!(report.bytes_read <= estimate.bytes_to_read * 11 / 10, "{} bytes were foretold", estimate.bytes_to_read);
     assert_eq!(world.catalogue.damaged(None, 9), Ok(vec![]), "nothing is left to be looked at");
+    world.assert_invariants().await;
+}
+
+/// Damage of more shards than the code can lose, in different stripes, cost nothing by the estimate.
+#[tokio::test]
+async fn what_is_pieced_together_is_foretold() {
+    let mut world = World::new(8);
+    // Three frames a shard.
+    let segment = world.write(20, "rs:4+2").await;
+    let record = world.record(segment);
+    for index in 0..3 {
+        let place = key(&record, segment, index);
+        world
+            .spoil(place, |mut bytes| {
+                bytes[HEADER_BYTES + usize::from(index) * (FRAME_PAYLOAD_BYTES + CHECK_BYTES)] ^= 1;
+                Some(bytes)
+            })
+            .await;
+        let run = u64::from(index)..u64::from(index) + 1;
+        let frames = Some(vec![run]);
+        let (node, key) = place;
+        let damaged = DamagedShard { index: ShardIndex(index), node, key, complaint: "rotten".into(), frames };
+        world.catalogue.note_damage(segment, &[damaged]).expect("noted");
+    }
+    let options = repair::Options::default();
+    let estimate = repair::estimate(&*world.catalogue, &world.transfer(), &options).await.expect("estimated");
+    assert_eq!((estimate.segment_count, estimate.lost_shard_count), (1, 3));
+    // All six are looked at, and then read again.
+    assert_eq!(estimate.bytes_to_read, 12 * record.shard_bytes());
+    let job = Job::new(&Env::system().clock);
+    let report = repair::repair(world.catalogue.clone(), &world.transfer(), &job, options, NOW_MS).await;
+    let report = report.expect("repaired");
+    assert_eq!((report.rebuilt_count, report.census.is_whole()), (3, true), "{report:?}");
+    assert!(report.bytes_read >= 11 * record.shard_bytes(), "{} bytes", report.bytes_read);
+    world.assert_invariants().await;
+}
+
+/// A clock that goes on by two seconds whenever it is asked, so that a job notes its progress after each segment.
+struct HastyClock(AtomicU32);
+
+impl Clock for HastyClock {
+    fn now(&self) -> Instant {
+        SystemClock.now() + Duration::from_secs(2) * self.0.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn unix_time(&self) -> Duration {
+        SystemClock.unix_time()
+    }
+
+    fn sleep_until(&self, moment: Instant) -> Sleep {
+        SystemClock.sleep_until(moment)
+    }
+
+    fn block(&self, time: Duration) {
+        SystemClock.block(time);
+    }
+}
+
+/// What a read found during a repair waited until all else was mended and counted, though it was the most endangered.
+#[tokio::test]
+async fn what_is_found_during_a_repair_is_mended_by_its_margin() {
+    let mut world = World::new(8);
+    let mut segments = Vec::new();
+    // One shard of three segments is missing, and two of the fourth.
+    for (number, missing) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+        let segment = world.write(number, "rs:4+2").await;
+        let mut noted = Vec::new();
+        for index in 0..missing {
+            let (node, key) = key(&world.record(segment), segment, index);
+            world.nodes[&node].remove(key).await.expect("removed");
+            let index = ShardIndex(index);
+            noted.push(DamagedShard { index, node, key, complaint: String::new(), frames: None });
+        }
+        segments.push((segment, noted));
+    }
+    let (last, of_last) = segments.pop().expect("four");
+    for (segment, noted) in &segments {
+        world.catalogue.note_damage(*segment, noted).expect("noted");
+    }
+    let order: Arc<Mutex<Vec<SegmentId>>> = Arc::default();
+    let transfer = world.transfer_through(|_, node| {
+        let (order, catalogue, of_last) = (order.clone(), world.catalogue.clone(), of_last.clone());
+        let script = move |call: &weft_nodes::wrappers::fault::Call| {
+            if let (Operation::Put, Some(key)) = (call.operation, call.key) {
+                let mut order = order.lock().expect("no panic");
+                if order.is_empty() {
+                    catalogue.note_damage(last, &of_last).expect("noted");
+                }
+                order.push(key.segment);
+            }
+            Fault::None
+        };
+        Arc::new(FaultNode::new(node, "watched", Box::new(script)))
+    });
+    let clock: Arc<dyn Clock> = Arc::new(HastyClock(AtomicU32::new(0)));
+    let options = repair::Options { workers: 1, ..repair::Options::default() };
+    let report = repair::repair(world.catalogue.clone(), &transfer, &Job::new(&clock), options, NOW_MS).await;
+    assert!(report.expect("repaired").census.is_whole());
+    let [first, second, third] = [0, 1, 2].map(|place| segments[place].0);
+    assert_eq!(*order.lock().expect("no panic"), [first, last, last, second, third]);
     world.assert_invariants().await;
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use weft_care::scrub::{Finding, Options, Report, scrub};
 use weft_care::{CareError, Catalogue, Job, JobRecord, record};
 use weft_env::Env;
-use weft_format::shard::{CHECK_BYTES, HEADER_BYTES};
+use weft_format::shard::{CHECK_BYTES, FRAME_PAYLOAD_BYTES, HEADER_BYTES};
 use weft_format::{NodeId, SegmentId};
 use weft_nodes::Node;
+use weft_transfer::ShardHealth;
 
 async fn run(world: &World, options: Options) -> (Report, Vec<Finding>) {
     let mut told = Vec::new();
@@ -295,4 +296,27 @@ async fn finding_09_what_is_lost_counts_at_once_and_is_named_by_its_bytes() {
     assert!(report.census.is_whole() && report.failures.is_empty(), "{report:?}");
     assert!(glance(&world).await.is_whole());
     world.assert_invariants().await;
+}
+
+/// A few KiB that cannot be had any more kept all else of their segment from being mended.
+#[tokio::test]
+async fn what_can_be_had_of_a_segment_is_mended_beside_what_is_lost() {
+    let (world, segment, _) = volume().await;
+    let record = world.record(segment);
+    // The first frame of three shards, more than the code can lose, and the second of a fourth.
+    for (index, frame) in [(0, 0), (2, 0), (5, 0), (3, 1)] {
+        let place = HEADER_BYTES + frame * (FRAME_PAYLOAD_BYTES + CHECK_BYTES);
+        let change = |mut bytes: Vec<u8>| {
+            bytes[place] ^= 1;
+            Some(bytes)
+        };
+        world.spoil(key(&record, segment, index), change).await;
+    }
+    let (report, told) = run(&world, Options::default()).await;
+    assert_eq!((told.len(), report.failures.len()), (4, 1), "{report:?}");
+    let health = world.transfer().verify(segment, &world.record(segment)).await.shards;
+    let sound: Vec<usize> = (0..6).filter(|index| health[*index] == ShardHealth::Sound).collect();
+    assert_eq!(sound, [1, 3, 4], "{health:?}");
+    let (again, told) = run(&world, Options::default()).await;
+    assert_eq!((told.len(), again.repaired_count, again.failures.len()), (3, 0, 1), "{again:?}");
 }

@@ -139,6 +139,31 @@ async fn shards_that_a_node_lacks_are_counted_for_as_long_as_that_is_owed() {
     assert_eq!(world.sound_count(segment).await, 6);
 }
 
+/// A node that loses what it has just taken: the repair called itself well, and began again at once for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_whose_last_count_finds_shards_lost_is_not_well() {
+    let mut world = World::new(6);
+    let segment = world.write(1, "rs:4+2").await;
+    let (node, key) = crate::harness::key(&world.record(segment), segment, 1);
+    world.nodes[&node].remove(key).await.expect("removed");
+    world.catalogue.mark_damaged(segment).expect("marked");
+    let transfer = world.transfer_through(|id, inner| match id == node {
+        false => inner,
+        true => {
+            let script = |call: &Call| if call.operation == Operation::Put { Fault::Lie } else { Fault::None };
+            Arc::new(FaultNode::new(inner, "forgetful", Box::new(script))) as Arc<dyn Node>
+        }
+    });
+    let (stop, stopped) = watch::channel(false);
+    let caring = tokio::spawn(worker(&world, transfer, "one").run(stopped));
+    let history = || CareRecord::load(&*world.catalogue).expect("read").map_or(vec![], |record| record.history);
+    until("a repair has ended", || !history().is_empty()).await;
+    assert_eq!((&history()[0].task[..], history()[0].is_well), ("repair", false), "{:?}", history()[0]);
+    stop.send(true).expect("heard");
+    caring.await.expect("ended");
+    world.assert_contents().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_begun_while_people_want_a_pause_and_two_workers_share_the_work() {
     let mut world = World::new(8);

@@ -48,7 +48,7 @@ mod nodes;
 use super::Family;
 use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::product_matrix::{self, Regenerating};
-use super::ring::Builder;
+use super::ring::{Builder, check_shard_count, check_size};
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
 use crate::matrix::Matrix;
@@ -70,9 +70,6 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// Elimination over more native symbols would take tens of milliseconds per plan, and their stripes would be large.
-const MOST_NATIVES: usize = 2048;
-
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (counts, helpers) = parameters.split_once(',').ok_or(Problem::Syntax)?;
     let (k, m) = data_and_parity(counts)?;
@@ -82,11 +79,9 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     require((2 * k - 2..k + m).contains(&d), || {
         format!("{k}+{m} shards are repaired from {} to {} helpers (2k - 2 to n - 1), not {d}", 2 * k - 2, k + m - 1)
     })?;
+    check_shard_count(k + m)?;
     let nodes = Nodes::new(k, m, d);
-    let native_count = k * nodes.cell_symbols();
-    require(native_count <= MOST_NATIVES, || {
-        format!("a stripe would have {native_count} strips of data, more than {MOST_NATIVES}")
-    })?;
+    check_size(k + m, nodes.cell_symbols(), k * nodes.cell_symbols())?;
     let spec = format!("basic:{k}+{m},d={d}");
     let linear = LinearCode::systematic(spec, k, nodes.cell_symbols(), m, Vec::new(), encode(k, m, &nodes));
     Ok(Arc::new(Basic { linear, nodes, helper_count: d }))

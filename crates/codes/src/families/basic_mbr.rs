@@ -33,7 +33,7 @@
 use super::Family;
 use super::parameters::{Problem, data_and_parity, named_count, require};
 use super::product_matrix::{self, Regenerating};
-use super::ring::{Builder, Word, smallest_strip_count, value_terms};
+use super::ring::{Builder, Word, check_shard_count, check_size, smallest_strip_count, value_terms};
 use crate::code::{Code, Offers, Plan, PlanError, Price, Read, Shape, Wanted};
 use crate::linear::{self, LinearCode};
 use crate::matrix::Matrix;
@@ -53,9 +53,6 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// As for `basic`: planning should take milliseconds.
-const MOST_NATIVES: usize = 2048;
-
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (counts, helpers) = parameters.split_once(',').ok_or(Problem::Syntax)?;
     let (k, m) = data_and_parity(counts)?;
@@ -64,11 +61,10 @@ fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     require((k..k + m).contains(&d), || {
         format!("{k}+{m} shards are repaired from {k} to {} helpers (k to n - 1), not {d}", k + m - 1)
     })?;
+    check_shard_count(k + m)?;
     let strip_count = smallest_strip_count(k + m);
     let native_count = (k * d - k * (k - 1) / 2) * (strip_count - 1);
-    require(native_count <= MOST_NATIVES, || {
-        format!("a stripe would have {native_count} strips of data, more than {MOST_NATIVES}")
-    })?;
+    check_size(k + m, d * (strip_count - 1), native_count)?;
     let spec = format!("basic-mbr:{k}+{m},d={d}");
     let encode = encode(k, m, d, strip_count);
     let linear = LinearCode::coded(spec, k, d * (strip_count - 1), m, encode);

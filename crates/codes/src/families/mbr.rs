@@ -69,6 +69,9 @@ pub(super) const FAMILY: Family = Family {
 /// Dense matrices of this many native symbols are still quick to invert.
 const MOST_NATIVES: usize = 512;
 
+/// Outputs of which a program is also made from their matrix. With many thousands that takes minutes.
+const MOST_AT_ONCE: usize = 2048;
+
 fn build(parameters: &str) -> Result<Arc<dyn Code>, Problem> {
     let (counts, d) = parameters.split_once(',').ok_or(Problem::Syntax)?;
     let ((k, m), d) = (data_and_parity(counts)?, named_count(d, "d")?);
@@ -182,6 +185,9 @@ fn encoding(shape: &Shape) -> Program {
     let in_steps = Program { input_count: native_count, output_count, temporary_count, ops };
     let in_steps = passes::simplify(passes::drop_dead(in_steps));
     // For small codes a matrix multiplies no more often, and needs no temporaries.
+    if output_count > MOST_AT_ONCE {
+        return in_steps;
+    }
     let at_once = Program::from_matrix(&in_steps.to_matrix().expect("products are computed in the order of need"));
     if exec::cost(&at_once) < exec::cost(&in_steps) { at_once } else { in_steps }
 }

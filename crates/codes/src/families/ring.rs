@@ -5,9 +5,36 @@
 //! Addition is an XOR per strip. Words of even parity are the ideal of `1 + z`, in which `1 + z^b` has an inverse if
 //! `b` is prime to `M`: [`Builder::quotient`] visits the strips once.
 
+use super::parameters::{Problem, require};
 use crate::passes;
 use crate::program::{Op, Program, SymbolId};
+use alloc::format;
 use alloc::vec::Vec;
+
+/// As of the other families, whose fields allow no more.
+const MOST_SHARDS: usize = 256;
+
+/// Elimination over more native symbols would take tens of milliseconds per plan, and their stripes would be large.
+const MOST_NATIVES: usize = 2048;
+
+/// Elements of a generator matrix: it is made as soon as a spec is read, which may be anybody's.
+const MOST_ELEMENTS: usize = 1 << 24;
+
+/// Refuses more shards than a code has.
+pub(super) fn check_shard_count(n: usize) -> Result<(), Problem> {
+    require(n <= MOST_SHARDS, || format!("there are at most {MOST_SHARDS} shards, not {n}"))
+}
+
+/// Refuses codes that are too large to be planned for, of `n` shards with `alpha` strips each.
+pub(super) fn check_size(n: usize, alpha: usize, native_count: usize) -> Result<(), Problem> {
+    require(native_count <= MOST_NATIVES, || {
+        format!("a stripe would have {native_count} strips of data, more than {MOST_NATIVES}")
+    })?;
+    let elements = n * alpha * native_count;
+    require(elements <= MOST_ELEMENTS, || {
+        format!("the generator matrix would have {elements} elements, more than {MOST_ELEMENTS}")
+    })
+}
 
 /// The strips of a word by place; empty for the zero word.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! In steady state running a program allocates nothing: not for encoding, not for decoding, not for temporaries. Plans of codes with
-//! many symbols take memory in proportion to what they say. A test binary of its own, because it counts what the whole process allocates.
+//! many symbols take memory in proportion to what they say, and a spec takes little to be read. A test binary of its own, because it counts what the whole process allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -110,6 +110,78 @@ fn plans_of_wide_clay_codes_are_small() {
                 Compiled::new(plan.program).expect("a valid program")
             });
             assert!(most < 64 << 20, "{spec} without {lost_count}: {most} bytes");
+        }
+    }
+}
+
+/// The largest of each family, and what is beyond. A spec comes with a policy that any owner of a file may set, and with shard files of
+/// others: `basic-mbr:1+2038,d=1` took 8.5 GB to be read.
+const HOSTILE: &[&str] = &[
+    "replica:256",
+    "raid5:256",
+    "raid6:256",
+    "rs:128+128",
+    "rs:1+255",
+    "rs:255+1",
+    "rs-klauspost:128+128",
+    "rs-cauchy:128+128",
+    "rs-vandermonde:10+246",
+    "rs-vandermonde:21+4",
+    "crs:128+128",
+    "lrc:200+200+55",
+    "lrc:65535+65535+0",
+    "lrc-uniform:200+200+20",
+    "lrc-uniform:65535+65535+65535",
+    "embr:n=23,k=11",
+    "embr:n=23,k=22",
+    "msbasic:16",
+    "basic:2+1019,d=2",
+    "basic:2+252,d=5",
+    "basic:2+20,d=21",
+    "basic:2+19,d=18",
+    "basic:2+254,d=255",
+    "basic:14+242,d=26",
+    "basic:16+16,d=30",
+    "basic-mbr:1+2038,d=1",
+    "basic-mbr:1+255,d=8",
+    "basic-mbr:1+255,d=1",
+    "basic-mbr:3+22,d=24",
+    "basic-mbr:6+14,d=18",
+    "clay:32+32",
+    "clay:18+2",
+    "clay:12+4",
+    "msr:2+62,d=63",
+    "msr:16+16,d=31",
+    "mbr:2+254,d=255",
+    "mbr:1+255,d=255",
+    "mbr:8+248,d=67",
+    "mbr:31+225,d=31",
+    "mojette:1+16383",
+    "mojette:16383+1",
+    "mojette:64+64",
+    "mojette:127+127,l=1",
+    "mojette:2+2,l=4095",
+    "mojette:20+20,nonsystematic",
+    "ldpc:plank-100",
+];
+
+#[test]
+fn any_spec_takes_little_memory_to_be_read() {
+    for family in weft_codes::families() {
+        assert!(HOSTILE.iter().any(|spec| spec.split(':').next() == Some(family.name)), "{}", family.name);
+    }
+    for spec in HOSTILE {
+        let mut size = None;
+        let most = most_bytes_of(|| {
+            let code = weft_codes::parse(spec).ok()?;
+            let shape = code.shape();
+            size = Some((shape.n, shape.n * shape.alpha * shape.native_count));
+            Some(code)
+        });
+        assert!(most < 192 << 20, "{spec}: {most} bytes");
+        // Of these the generator matrix is always made.
+        if let (Some((n, elements)), true) = (size, spec.starts_with("basic")) {
+            assert!(n <= 256 && elements <= 1 << 24, "{spec}: {n} shards, {elements} elements");
         }
     }
 }

@@ -90,7 +90,7 @@ pub(super) async fn faulty_helper(
         sum.iter_mut().zip(&own[..]).for_each(|(sum, own)| *sum ^= own);
         let (_, call) = ask(inner, job, &hops[position..], stripes.clone()).ok()?;
         if call.await.ok()? != sum {
-            return Some(named(hop.helper));
+            return Some(named(inner, hop.helper));
         }
     }
     None

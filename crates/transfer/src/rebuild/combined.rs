@@ -131,5 +131,5 @@ pub(super) async fn faulty_helpers(inner: &Inner, job: &Job<'_>, mismatched: &[A
             faulty.insert(answer.shard);
         }
     }
-    faulty.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(named).collect()
+    faulty.into_iter().filter_map(|shard| helpers[shard].as_ref()).map(|helper| named(inner, helper)).collect()
 }

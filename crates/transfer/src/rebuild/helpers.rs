@@ -28,7 +28,8 @@ pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
         let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));
         let handle = handles.get(&location.node).filter(|_| !suspected)?.clone();
         let key = location.key(job.segment, ShardIndex(shard as u16));
-        Some(Helper { combines: handle.node.capability().combines, handle, key })
+        let combines = handle.node.capability().combines && inner.faulty_helpers.may_be_asked(handle.id, now_ms);
+        Some(Helper { combines, handle, key })
     };
     (0..job.record.shards.len()).map(helper).collect()
 }
@@ -109,9 +110,10 @@ pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Co
     sent.ok().map(|(right, ..)| right)
 }
 
-/// A helper found out.
-pub(super) fn named(helper: &Helper) -> Suspect {
+/// A helper found out. For a while it is only read.
+pub(super) fn named(inner: &Inner, helper: &Helper) -> Suspect {
     let (node, shard) = (&helper.handle.name, helper.key);
+    inner.faulty_helpers.found(helper.handle.id, inner.fleet.now_ms());
     tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
     Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

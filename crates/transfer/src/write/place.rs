@@ -17,8 +17,8 @@ pub(crate) struct Placed {
     /// Further nodes, best first.
     pub(crate) alternates: Vec<NodeId>,
     pub(crate) view: Arc<View>,
-    /// Nodes that have no room, where for want of nodes some shards have no place.
-    pub(crate) full_count: usize,
+    /// Nodes that have no room for a shard, as far as is known.
+    pub(crate) full: BTreeSet<NodeId>,
 }
 
 /// Before a write fails for want of room, nodes are asked for so long: room may have been made since they said that they are full.
@@ -51,16 +51,15 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
     };
     let groups: Vec<Vec<usize>> = split.code.shape().groups.iter().map(|group| group.shards.clone()).collect();
     let refused = |source| WriteError::Placement { segment: split.segment, source };
-    let (placement, full_count) = match request.choose_groups(&view, n, &groups) {
-        Ok(placement) => (placement, 0),
+    let placement = match request.choose_groups(&view, n, &groups) {
+        Ok(placement) => placement,
         // A volume that has domains for the code when all is well goes on writing while some of them are gone: the shards without
         // a place are recorded as missing. One that never had is refused, and so is one whose nodes are there and full.
         Err(error) if Units::of(&view, unit_shards).shard_count() >= n => {
-            let lost_count = Units::of(&view, unit_shards).lost_count();
-            let fewest = if split.has_margin { split.least } else { split.least.max(n - lost_count.min(n)) };
-            let full_count = if let PlacementError::TooFewNodes { full, .. } = error { full } else { 0 };
+            let units = Units::of(&view, unit_shards);
+            let fewest = units.needed(split, units.lost_count());
             let placeable = (fewest..n).rev().find_map(|count| request.choose(&view, count).ok());
-            (placeable.ok_or(refused(error))?, full_count)
+            placeable.ok_or(refused(error))?
         }
         Err(error) => return Err(refused(error)),
     };
@@ -69,7 +68,8 @@ pub(crate) fn place(inner: &Arc<Inner>, split: &Split) -> Result<Placed, WriteEr
     }
     let mut nodes: Vec<Option<NodeId>> = placement.nodes.into_iter().map(Some).collect();
     nodes.resize(n, None);
-    Ok(Placed { nodes, alternates: placement.alternates, view, full_count })
+    let full = weft_cluster::full_nodes(&view, &request.request(n, &BTreeSet::new())).collect();
+    Ok(Placed { nodes, alternates: placement.alternates, view, full })
 }
 
 /// Asks nodes for their room in the background, if that is due. Placement uses what is known.
@@ -110,7 +110,7 @@ impl Wanted<'_> {
         let placed = |excluded_nodes: &BTreeSet<NodeId>| {
             weft_cluster::place_lost(view, &self.request(lost.len(), excluded_nodes), groups, nodes, lost)
         };
-        let avoided = self.suspected(view);
+        let avoided = suspected(view, self.now_ms);
         if !avoided.is_empty() {
             let all = placed(&avoided.union(self.excluded_nodes).copied().collect());
             if all.iter().all(Option::is_some) {
@@ -127,7 +127,7 @@ impl Wanted<'_> {
         shard_count: usize,
         groups: &[Vec<usize>],
     ) -> Result<Placement, PlacementError> {
-        let mut avoided = self.suspected(view);
+        let mut avoided = suspected(view, self.now_ms);
         let request = |excluded_nodes: &BTreeSet<NodeId>| {
             weft_cluster::place_groups(view, &self.request(shard_count, excluded_nodes), groups)
         };
@@ -138,11 +138,6 @@ impl Wanted<'_> {
             }
         }
         request(self.excluded_nodes)
-    }
-
-    fn suspected(&self, view: &View) -> BTreeSet<NodeId> {
-        let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(self.now_ms));
-        suspected.map(|(id, _)| *id).collect()
     }
 
     fn request<'r>(&'r self, shard_count: usize, excluded_nodes: &'r BTreeSet<NodeId>) -> PlacementRequest<'r> {
@@ -158,6 +153,12 @@ impl Wanted<'_> {
     }
 }
 
+/// Nodes that failed lately.
+pub(crate) fn suspected(view: &View, now_ms: u64) -> BTreeSet<NodeId> {
+    let suspected = view.members.iter().filter(|(_, member)| member.health.is_suspected(now_ms));
+    suspected.map(|(id, _)| *id).collect()
+}
+
 /// Shards of a segment by domain, if it lies on these nodes.
 pub(crate) fn held_by(view: &View, nodes: impl Iterator<Item = NodeId>) -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
@@ -170,46 +171,74 @@ pub(crate) fn held_by(view: &View, nodes: impl Iterator<Item = NodeId>) -> BTree
 /// What the domains of a volume can hold of a segment.
 pub(crate) struct Units<'v> {
     unit_shards: usize,
-    /// By domain: its nodes, and those of them that were not given up.
-    nodes: BTreeMap<&'v str, (usize, usize)>,
+    domains: BTreeMap<&'v str, Domain>,
+}
+
+/// The nodes of one domain.
+#[derive(Clone, Copy, Default)]
+struct Domain {
+    node_count: usize,
+    /// Those that take new shards.
+    active_count: usize,
+    /// Those that were given up.
+    lost_count: usize,
 }
 
 impl<'v> Units<'v> {
     /// Of all members; a domain takes `unit_shards` at most.
     pub(crate) fn of(view: &'v View, unit_shards: usize) -> Self {
-        let mut nodes: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        let mut domains: BTreeMap<&str, Domain> = BTreeMap::new();
         for member in view.members.values() {
-            let (all, left) = nodes.entry(&member.domain).or_default();
-            *all += 1;
-            *left += usize::from(member.state != NodeState::Lost);
+            let domain = domains.entry(&member.domain).or_default();
+            domain.node_count += 1;
+            domain.active_count += usize::from(member.state == NodeState::Active);
+            domain.lost_count += usize::from(member.state == NodeState::Lost);
         }
-        Self { unit_shards, nodes }
+        Self { unit_shards, domains }
     }
 
     /// Shards that have a place when all is well.
     pub(crate) fn shard_count(&self) -> usize {
-        self.nodes.values().map(|(all, _)| all.min(&self.unit_shards)).sum()
+        self.domains.values().map(|domain| self.room(domain.node_count)).sum()
     }
 
     /// Places of shards that went with nodes that were given up.
     pub(crate) fn lost_count(&self) -> usize {
-        self.nodes.keys().map(|domain| self.lost_in(domain)).sum()
+        self.domains.values().map(|domain| self.lost_in(domain)).sum()
     }
 
-    fn lost_in(&self, domain: &str) -> usize {
-        self.nodes.get(domain).map_or(0, |(all, left)| all.min(&self.unit_shards) - left.min(&self.unit_shards))
+    /// How many shards of a segment must be durable where nodes for `away_count` of its shards cannot be asked: all others, unless the policy
+    /// says how many. Places beyond those that the segment needs stand in for nodes that are away first. Nodes that take no new
+    /// shards have no place, so that they are no reason to refuse a write.
+    pub(crate) fn needed(&self, split: &Split, away_count: usize) -> usize {
+        let n = split.code.shape().n;
+        let places = |domain: &Domain| self.room(domain.active_count + domain.lost_count);
+        let spare_count = self.domains.values().map(places).sum::<usize>().saturating_sub(n);
+        match split.has_margin {
+            true => split.least,
+            false => n.saturating_sub(away_count.saturating_sub(spare_count)).max(split.least),
+        }
+    }
+
+    /// Shards that so many nodes of a domain hold at most.
+    fn room(&self, node_count: usize) -> usize {
+        node_count.min(self.unit_shards)
+    }
+
+    fn lost_in(&self, domain: &Domain) -> usize {
+        self.room(domain.active_count + domain.lost_count) - self.room(domain.active_count)
     }
 
     /// Shards that are missing because nodes are away, and those that are because nodes are full, where these domains hold what is
     /// `stored`, and nodes of these domains failed, each named once for each node. What a domain holds on other nodes is not missing.
     pub(crate) fn missing(&self, stored: &[&str], away: &[&str], full: &[&str]) -> (usize, usize) {
         let count = |domains: &[&str], domain: &str| domains.iter().filter(|other| **other == domain).count();
-        let of_domain = |domain: &&str| {
-            let free = self.unit_shards.saturating_sub(count(stored, domain));
-            let away = (count(away, domain) + self.lost_in(domain)).min(free);
-            (away, count(full, domain).min(free - away))
+        let of_domain = |(name, domain): (&&str, &Domain)| {
+            let free = self.unit_shards.saturating_sub(count(stored, name));
+            let away = (count(away, name) + self.lost_in(domain)).min(free);
+            (away, count(full, name).min(free - away))
         };
-        self.nodes.keys().map(of_domain).fold((0, 0), |sum, (away, full)| (sum.0 + away, sum.1 + full))
+        self.domains.iter().map(of_domain).fold((0, 0), |sum, (away, full)| (sum.0 + away, sum.1 + full))
     }
 }
 

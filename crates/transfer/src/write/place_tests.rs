@@ -49,3 +49,33 @@ fn with_several_shards_a_domain_each_node_that_is_away_excuses_one() {
     // Full nodes excuse nothing.
     assert_eq!(units.missing(&["a", "b", "b"], &[], &["a", "c"]), (1, 2));
 }
+
+/// A write of `rs:4+2` that names no margin.
+fn split() -> Split {
+    let request = crate::write::WriteRequest {
+        segment: SegmentId(1),
+        code: "rs:4+2".into(),
+        write_margin: None,
+        cell_bytes: None,
+        data: vec![bytes::Bytes::from_static(&[0])],
+    };
+    crate::write::split::split(&crate::algebra::Algebra::default(), request).unwrap()
+}
+
+#[test]
+fn nodes_that_are_away_excuse_shards_only_beyond_the_spare_places() {
+    let needed = |view: &View, away| Units::of(view, 1).needed(&split(), away);
+    let six = view(&["a", "b", "c", "d", "e", "f"]);
+    assert_eq!([0, 1, 2, 3].map(|away| needed(&six, away)), [6, 5, 4, 4]);
+    let eight = view(&["a", "b", "c", "d", "e", "f", "g", "h"]);
+    assert_eq!([0, 1, 2, 3, 4, 5].map(|away| needed(&eight, away)), [6, 6, 6, 5, 4, 4]);
+    // One that was given up was a place, too.
+    let with_lost = view(&["a", "b", "c", "d", "e", "f", "G"]);
+    assert_eq!([1, 2].map(|away| needed(&with_lost, away)), [6, 5]);
+    // Nodes that take no new shards are none.
+    let mut with_draining = view(&["a", "b", "c", "d", "e", "F", "g", "h"]);
+    for (node, state) in [(7, NodeState::Draining), (8, NodeState::ReadOnly)] {
+        with_draining.members.get_mut(&NodeId(node)).unwrap().state = state;
+    }
+    assert_eq!(needed(&with_draining, 1), 5);
+}

@@ -9,7 +9,7 @@
 //!   little, so it counts as away.
 
 use super::encode::Object;
-use super::place::{Placed, Units, held_by};
+use super::place::{Placed, Units, held_by, suspected};
 use super::split::Split;
 use crate::error::{WriteError, timed_out};
 use crate::fleet::NodeHandle;
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_cluster::View;
 use weft_env::planted::{Planted, has_planted};
+use weft_format::records::NodeState;
 use weft_format::{NodeId, ShardKey};
 use weft_nodes::{Node, NodeError, NodeErrorKind};
 
@@ -75,8 +76,10 @@ struct Writing<'w> {
     split: &'w Split,
     encoded: &'w [Object],
     view: &'w View,
-    /// Nodes that have no room for a shard, as far as is known.
-    full_count: usize,
+    /// Nodes that had no room for a shard before any was sent.
+    full: BTreeSet<NodeId>,
+    /// Nodes that failed lately: some are not asked for that.
+    suspected: BTreeSet<NodeId>,
     assigned: Vec<Option<NodeId>>,
     stored: Vec<Option<NodeId>>,
     alternates: Vec<NodeId>,
@@ -97,13 +100,14 @@ pub(crate) async fn put(
     encoded: &[Object],
     placed: Placed,
 ) -> Result<Vec<Option<NodeId>>, WriteError> {
-    let Placed { nodes, alternates, view, full_count } = placed;
+    let Placed { nodes, alternates, view, full } = placed;
     let mut writing = Writing {
         inner,
         split,
         encoded,
         view: &view,
-        full_count,
+        full,
+        suspected: suspected(&view, inner.fleet.now_ms()),
         assigned: vec![None; nodes.len()],
         stored: vec![None; nodes.len()],
         alternates,
@@ -271,18 +275,24 @@ impl Writing<'_> {
     /// Why too few shards are stored; `None`: they are enough.
     fn shortage(&self) -> Option<WriteError> {
         let durable = self.durable();
-        let stored: Vec<&str> = self.stored.iter().flatten().filter_map(|node| self.domain(*node)).collect();
-        let full = SuspectKind::Unknown(NodeErrorKind::Full);
-        let is_away = |failure: &&ShardFailure| failure.kind != full || has_planted(Planted::FullTakenForAway);
-        let domains = |nodes: &BTreeSet<NodeId>| nodes.iter().filter_map(|node| self.domain(*node)).collect::<Vec<_>>();
+        let full_kind = SuspectKind::Unknown(NodeErrorKind::Full);
+        let is_away = |failure: &&ShardFailure| failure.kind != full_kind || has_planted(Planted::FullTakenForAway);
         let failed = || self.failures.0.iter();
-        let away: BTreeSet<NodeId> = failed().filter(is_away).map(|failure| failure.node).collect();
-        let full: BTreeSet<NodeId> =
-            failed().filter(|failure| failure.kind == full).map(|failure| failure.node).collect();
+        let refused: BTreeSet<NodeId> =
+            failed().filter(|failure| failure.kind == full_kind).map(|failure| failure.node).collect();
+        // Nodes that were not asked since they failed lately are away as well. Those that were given up are counted with their domains.
+        let is_silent = |node: &&NodeId| {
+            let is_active = self.view.members.get(node).is_some_and(|member| member.state == NodeState::Active);
+            is_active && !refused.contains(node) && !self.stored.contains(&Some(**node))
+        };
+        let silent = self.suspected.iter().filter(is_silent).copied();
+        let away: BTreeSet<NodeId> = failed().filter(is_away).map(|failure| failure.node).chain(silent).collect();
+        let full = &self.full | &refused;
+        let domains = |nodes: &BTreeSet<NodeId>| nodes.iter().filter_map(|node| self.domain(*node)).collect::<Vec<_>>();
+        let stored: Vec<&str> = self.stored.iter().flatten().filter_map(|node| self.domain(*node)).collect();
         let units = Units::of(self.view, self.split.unit_shards(self.view));
-        let (away, full) = units.missing(&stored, &domains(&away), &domains(&full));
-        let full_count = self.full_count + full;
-        let needed = needed(self.split, away);
+        let (away_count, full_count) = units.missing(&stored, &domains(&away), &domains(&full));
+        let needed = units.needed(self.split, away_count);
         if durable >= needed {
             return None;
         }
@@ -291,14 +301,6 @@ impl Writing<'_> {
             true => WriteError::Full { segment, durable, needed, full_count, failures },
             false => WriteError::Quorum { segment, durable, needed, failures },
         })
-    }
-}
-
-/// How many shards must be durable where nodes for `away` of them cannot be asked: all others, unless the policy says how many.
-fn needed(split: &Split, away: usize) -> usize {
-    match split.has_margin {
-        true => split.least,
-        false => split.code.shape().n.saturating_sub(away).max(split.least),
     }
 }
 

@@ -75,6 +75,21 @@ async fn a_node_that_lies_is_seen_and_named_and_nothing_of_it_is_stored() {
     }
 }
 
+/// It was asked again for every segment, and each cost a rebuild in vain and a comparison with all helpers' frames.
+#[tokio::test]
+async fn a_node_that_was_found_out_is_only_read_for_a_while() {
+    let house = House::that_combines(9);
+    let record = house.write(segment(0), "msr:4+4,d=7", &bytes(LENGTH, 4)).await;
+    house.node_of(&record, 2).fault.set_script(every(Operation::Combine, Fault::FlipBit { bit: 0 }));
+    assert_eq!(rebuild(&house, &record, 7).await.also_lost.len(), 1);
+    for lost in [7, 5] {
+        let rebuilt = rebuild(&house, &record, lost).await;
+        assert_eq!(rebuilt.also_lost, [], "shard {lost}");
+        // A plan of the other helpers' combinations, or of plain frames: never both.
+        assert!(rebuilt.bytes_read <= 4 * record.shard_bytes(), "shard {lost}: {} bytes", rebuilt.bytes_read);
+    }
+}
+
 #[tokio::test]
 async fn a_node_that_does_not_combine_after_all_is_read_or_done_without() {
     let house = House::that_combines(9);

@@ -2,6 +2,7 @@
 
 use crate::house::{House, VOLUME, bytes, every, key, segment};
 use bytes::Bytes;
+use std::ops::Range;
 use std::sync::Arc;
 use weft_format::shard::{HEADER_BYTES, ShardIdentity, verify_object};
 use weft_format::{Generation, ShardIndex};
@@ -183,24 +184,53 @@ async fn finding_09_only_what_no_stripe_gives_is_lost() {
     assert!(matches!(error, weft_transfer::RebuildError::Read(_)), "{error}");
 }
 
+/// These gets of the nodes of these shards fail, counted from one.
+fn fail_gets(
+    house: &House,
+    record: &weft_format::records::SegmentRecord,
+    shards: Range<usize>,
+    failing: &'static [usize],
+) {
+    for index in shards {
+        let mut calls = 0;
+        let script = move |call: &weft_nodes::wrappers::fault::Call| {
+            let is_get = call.operation == Operation::Get;
+            calls += usize::from(is_get);
+            if is_get && failing.contains(&calls) { Fault::Fail(weft_nodes::NodeErrorKind::Io) } else { Fault::None }
+        };
+        house.node_of(record, index).fault.set_script(Box::new(script));
+    }
+}
+
+/// One read that failed once condemned a sound shard.
+#[tokio::test]
+async fn an_error_that_passes_is_no_damage() {
+    let house = House::new(6);
+    let record = house.write(segment(0), "rs:4+2", &bytes(2 << 20, 14)).await;
+    fail_gets(&house, &record, 0..6, &[1]);
+    let health = house.transfer.verify(segment(0), &record).await;
+    assert!(health.shards.iter().all(|shard| *shard == ShardHealth::Sound), "{health:?}");
+    // What is found out by then counts as usual.
+    spoil(&house, &record, 2, 1).await;
+    fail_gets(&house, &record, 2..3, &[1]);
+    let health = house.transfer.verify(segment(0), &record).await;
+    let ShardHealth::Damaged(damage) = &health.shards[2] else { panic!("{health:?}") };
+    let run = 1..2;
+    assert_eq!(damage.frames, Some(vec![run]));
+}
+
 #[tokio::test]
 async fn finding_09_a_bad_place_of_a_disk_takes_its_frames_only() {
     let house = House::new(6);
     let data = bytes(2 << 20, 13);
     let record = house.write(segment(0), "rs:4+2", &data).await;
-    // Reads of more than a few frames fail, as those that come upon a bad place do.
-    for index in 0..4 {
-        let fail = Fault::Fail(weft_nodes::NodeErrorKind::Io);
-        let mut calls = 0;
-        let script = move |call: &weft_nodes::wrappers::fault::Call| {
-            calls += usize::from(call.operation == Operation::Get);
-            if call.operation == Operation::Get && calls == 1 { fail } else { Fault::None }
-        };
-        house.node_of(&record, index).fault.set_script(Box::new(script));
-    }
+    // Reads of the whole shard fail, as those that come upon a bad place do, and those of all frames do not: it is the header.
+    fail_gets(&house, &record, 0..4, &[1, 3]);
     let health = house.transfer.verify(segment(0), &record).await;
-    let damaged = health.shards.iter().filter(|shard| matches!(shard, ShardHealth::Damaged(_))).count();
-    assert_eq!(damaged, 4, "what could be read at the second attempt only is not well: {health:?}");
+    let of_header =
+        |shard: &ShardHealth| matches!(shard, ShardHealth::Damaged(damage) if damage.frames == Some(vec![]));
+    let damaged = health.shards.iter().filter(|shard| of_header(shard)).count();
+    assert_eq!(damaged, 4, "what can be read in parts only is not well: {health:?}");
     for index in 0..4 {
         let script = |call: &weft_nodes::wrappers::fault::Call| match call.operation {
             Operation::Get if call.number.is_multiple_of(2) => Fault::Fail(weft_nodes::NodeErrorKind::Io),

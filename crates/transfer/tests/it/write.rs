@@ -1,6 +1,6 @@
 //! Writes through failing, full, lagging and missing nodes.
 
-use crate::house::{House, bytes, every, node_record, segment, silence};
+use crate::house::{House, TestNode, bytes, every, node_record, segment, silence};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -301,6 +301,50 @@ async fn finding_07_nodes_that_are_full_are_no_reason_for_less_redundancy() {
     let house = House::new(9);
     fail_puts(&house, &[1, 3, 5], NodeErrorKind::Full, usize::MAX);
     assert!(write_small(&house, 0, None).await.unwrap().missing.is_empty());
+}
+
+/// Nodes that were given up, or were away, let full ones cost a shard each, though others had room for none less.
+#[tokio::test]
+async fn full_nodes_cost_no_shard_where_the_volume_has_spare_places() {
+    let full = Space { total_bytes: 1 << 40, free_bytes: 0, disk: None };
+    // Of 20 nodes two were given up and 14 have no room.
+    let house = House::new(20);
+    let member = |(i, node): (usize, &TestNode)| {
+        let state = if i < 2 { NodeState::Lost } else { NodeState::Active };
+        (node.id, node_record(i, state), node.record.clone() as Arc<dyn Node>)
+    };
+    house.fleet.set(house.nodes.iter().enumerate().map(member).collect(), Default::default());
+    for node in &house.nodes[2..16] {
+        house.fleet.set_space(node.id, &full);
+        node.fault.set_script(every(Operation::Space, Fault::Fail(NodeErrorKind::Io)));
+    }
+    let error = write_small(&house, 0, None).await.unwrap_err();
+    assert!(matches!(error, WriteError::Placement { .. }) && error.is_full(), "{error}");
+    assert!(house.transfer.can_place("rs:4+2").is_err_and(|error| error.is_full()));
+    // Of seven one refuses, and one is full: it says so, or did.
+    for was_told in [false, true] {
+        let house = House::new(7);
+        fail_puts(&house, &[1], NodeErrorKind::Full, usize::MAX);
+        fail_puts(&house, &[3], NodeErrorKind::Denied, usize::MAX);
+        if was_told {
+            house.fleet.refresh_space().await;
+            house.fleet.set_space(house.nodes[1].id, &full);
+        }
+        let error = write_small(&house, 0, None).await.unwrap_err();
+        assert!(matches!(error, WriteError::Full { durable: 5, needed: 6, full_count: 1, .. }), "{error}");
+        assert!(house.shards().await.is_empty());
+    }
+    // Two of seven refuse: the other five are all that there are. So they are where one was not asked, since it failed lately.
+    let house = House::new(7);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Denied, usize::MAX);
+    for i in 0..3 {
+        assert_eq!(write_small(&house, i, None).await.unwrap().missing.len(), 1);
+    }
+    let house = House::new(8);
+    fail_puts(&house, &[1, 3], NodeErrorKind::Denied, usize::MAX);
+    assert!(write_small(&house, 0, None).await.unwrap().missing.is_empty());
+    fail_puts(&house, &[5], NodeErrorKind::Denied, usize::MAX);
+    assert_eq!(write_small(&house, 1, None).await.unwrap().missing.len(), 1);
 }
 
 #[tokio::test]
