@@ -104,7 +104,7 @@ pub enum PlacementError {
         left_out: String,
     },
     /// Enough nodes, in too few domains.
-    #[error("{}", too_few_domains(*.wanted, *.usable, *.domains, *.unit_shards))]
+    #[error("{}", too_few_domains(*.wanted, *.usable, *.domains, *.unit_shards, *.full))]
     TooFewDomains {
         /// Shards to place.
         wanted: usize,
@@ -114,20 +114,27 @@ pub enum PlacementError {
         domains: usize,
         /// Shards of a segment that one may hold.
         unit_shards: usize,
+        /// Nodes that have no room, and may be in others.
+        full: usize,
     },
 }
 
-fn too_few_domains(wanted: usize, usable: usize, domains: usize, unit_shards: usize) -> String {
+fn too_few_domains(wanted: usize, usable: usize, domains: usize, unit_shards: usize, full: usize) -> String {
+    let room = match full {
+        0 => String::new(),
+        1 => "make room on the node that is full, ".to_owned(),
+        _ => format!("make room on the {full} nodes that are full, "),
+    };
     match unit_shards {
         1 => format!(
-            "{wanted} failure domains are needed and the {usable} usable nodes are in {domains}: add nodes in {} more, \
+            "{wanted} failure domains are needed and the {usable} usable nodes are in {domains}: {room}add nodes in {} more, \
              give nodes domains of their own, choose a code with fewer shards, or let a domain hold several shards \
              (`weft placement META --per-unit`)",
             wanted.saturating_sub(domains)
         ),
         _ => format!(
             "{wanted} shards do not fit on the {usable} usable nodes in {domains} failure domains with at most {unit_shards} shards in \
-             one: add nodes in other domains, or choose a code with fewer shards or more parities"
+             one: {room}add nodes in other domains, or choose a code with fewer shards or more parities"
         ),
     }
 }
@@ -157,7 +164,8 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
     if allowed < wanted {
         let domains = ranked.iter().map(|ranked| ranked.member.domain.as_str()).collect::<BTreeSet<_>>().len();
         let (usable, unit_shards) = (ranked.len(), request.unit_shards);
-        return Err(PlacementError::TooFewDomains { wanted, usable, domains, unit_shards });
+        let full = full_nodes(view, request).count();
+        return Err(PlacementError::TooFewDomains { wanted, usable, domains, unit_shards, full });
     }
     let mut nodes: Vec<NodeId> = ranked.into_iter().map(|ranked| ranked.id).collect();
     let alternates = nodes.split_off(wanted);

@@ -202,9 +202,19 @@ fn too_few_nodes_are_an_error_that_names_the_numbers_and_the_reasons() {
 }
 
 #[test]
+fn a_domain_whose_node_is_full_is_missing_for_want_of_room() {
+    let mut view = view([("a", 1), ("a", 1), ("b", 1), ("c", 1)]);
+    view.members.get_mut(&NodeId(4)).unwrap().free_bytes = Some(RESERVE_BYTES);
+    let error = place(&view, &request(0, 3)).unwrap_err();
+    assert_eq!(error, PlacementError::TooFewDomains { wanted: 3, usable: 3, domains: 2, unit_shards: 1, full: 1 });
+    let said = error.to_string();
+    assert!(said.contains("are in 2: make room on the node that is full, add nodes in 1 more,"), "{said}");
+}
+
+#[test]
 fn too_few_domains_are_refused_unless_they_may_hold_several() {
     let view = view([("a", 1), ("a", 1), ("b", 1), ("b", 1), ("c", 1), ("c", 1)]);
-    let too_few = PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3, unit_shards: 1 };
+    let too_few = PlacementError::TooFewDomains { wanted: 4, usable: 6, domains: 3, unit_shards: 1, full: 0 };
     assert_eq!(place(&view, &request(0, 4)), Err(too_few));
     let shared = PlacementRequest { unit_shards: 2, ..request(0, 4) };
     let placement = place(&view, &shared).unwrap();

@@ -78,7 +78,10 @@ impl WriteError {
     pub fn is_full(&self) -> bool {
         match self {
             Self::Full { .. } => true,
-            Self::Placement { source: PlacementError::TooFewNodes { full, .. }, .. } => *full > 0,
+            Self::Placement { source, .. } => {
+                let (PlacementError::TooFewNodes { full, .. } | PlacementError::TooFewDomains { full, .. }) = source;
+                *full > 0
+            }
             _ => false,
         }
     }
