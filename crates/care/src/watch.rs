@@ -11,7 +11,7 @@
 //! A repair is due when the losses, the nodes' failure units or the rule differ from those at the start of the last repair, or when a segment is marked. A conversion is due
 //! when people request one, and from time to time where there are age rules. A task that could not do everything is retried after a
 //! growing delay, and as soon as a node is back. Between two repairs that marks alone caused, other tasks that are due have as long as the
-//! first of them took, since reads of a node that goes bad may mark segments without end. Balance is due when the shares of nodes differ from those at the start of the last
+//! first of them took, ten minutes at most, since reads of a node that goes bad may mark segments without end. Balance is due when the shares of nodes differ from those at the start of the last
 //! balance, and once a day because writing and deleting shift it too. It runs after repair, and not while a node is suspected.
 
 use serde::{Deserialize, Serialize};
@@ -63,6 +63,9 @@ impl Default for Timeouts {
 
 /// The longest delay between retries.
 const RETRY_MS_MAX: u64 = 3_600_000;
+
+/// After a repair that marks caused, other tasks have no longer than this: what was marked meanwhile may survive no further loss.
+const OTHERS_MAX_MS: u64 = 600_000;
 
 /// A repair is retried at once when a node is back that was away for so long. Shorter absences do not count: the node may flap.
 const AWAY_MS: u64 = 3_000;
@@ -445,7 +448,7 @@ impl Watch {
             Task::Repair => {
                 self.repair_retry.ended(is_well, self.timeouts.retry_after_ms, now_ms);
                 if let Some(began_ms) = self.marks_began_ms {
-                    let took_ms = now_ms.saturating_sub(began_ms);
+                    let took_ms = now_ms.saturating_sub(began_ms).min(OTHERS_MAX_MS);
                     self.others_until_ms = now_ms + took_ms.max(self.timeouts.retry_after_ms);
                 }
             }

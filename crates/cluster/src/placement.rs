@@ -114,7 +114,7 @@ pub enum PlacementError {
         domains: usize,
         /// Shards of a segment that one may hold.
         unit_shards: usize,
-        /// Nodes that have no room, and may be in others.
+        /// Nodes that have no room, where their domains could have more shards.
         full: usize,
     },
 }
@@ -164,7 +164,10 @@ pub fn place(view: &View, request: &PlacementRequest<'_>) -> Result<Placement, P
     if allowed < wanted {
         let domains = ranked.iter().map(|ranked| ranked.member.domain.as_str()).collect::<BTreeSet<_>>().len();
         let (usable, unit_shards) = (ranked.len(), request.unit_shards);
-        let full = full_nodes(view, request).count();
+        // Where a domain has all the shards that it may have, room on another of its nodes is of no use.
+        let usable_in = |domain: &str| ranked.iter().filter(|ranked| ranked.member.domain == domain).count();
+        let is_wanted = |node: &NodeId| usable_in(&view.members[node].domain) < request.unit_shards;
+        let full = full_nodes(view, request).filter(is_wanted).count();
         return Err(PlacementError::TooFewDomains { wanted, usable, domains, unit_shards, full });
     }
     let mut nodes: Vec<NodeId> = ranked.into_iter().map(|ranked| ranked.id).collect();

@@ -209,6 +209,11 @@ fn a_domain_whose_node_is_full_is_missing_for_want_of_room() {
     assert_eq!(error, PlacementError::TooFewDomains { wanted: 3, usable: 3, domains: 2, unit_shards: 1, full: 1 });
     let said = error.to_string();
     assert!(said.contains("are in 2: make room on the node that is full, add nodes in 1 more,"), "{said}");
+    // Room on a second node of a domain is of no use.
+    let mut view = self::view([("a", 1), ("a", 1), ("b", 1), ("b", 1)]);
+    view.members.get_mut(&NodeId(1)).unwrap().free_bytes = Some(RESERVE_BYTES);
+    let error = place(&view, &request(0, 3)).unwrap_err();
+    assert_eq!(error, PlacementError::TooFewDomains { wanted: 3, usable: 3, domains: 2, unit_shards: 1, full: 0 });
 }
 
 #[test]

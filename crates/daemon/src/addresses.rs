@@ -53,7 +53,7 @@ impl Addresses {
         serde_json::to_vec_pretty(self).unwrap_or_default()
     }
 
-    /// Takes in what a member told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number. Where a node was
+    /// Takes in what members told of `wanted` nodes; is anything new? Of others nothing is kept: a member may tell of any number. Where a node was
     /// started last it is, unless it is dead there and alive elsewhere: its clock may have been behind when it was started again.
     pub(super) fn merge(&mut self, volume: &str, wanted: &BTreeSet<String>, told: Vec<Heard>) -> bool {
         let mut is_new = false;

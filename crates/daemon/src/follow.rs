@@ -159,7 +159,7 @@ impl AddressBook {
         let first = self.env.rng.next_u64() % others.len().max(1) as u64;
         others.rotate_left(first as usize);
         let (mut asking, mut others, mut answers) = (JoinSet::new(), others.into_iter(), 0);
-        let (volume, mut is_new) = (besides.identity.volume.to_string(), false);
+        let (volume, mut all_told) = (besides.identity.volume.to_string(), Vec::new());
         loop {
             while answers + asking.len() < ASKED_MAX
                 && let Some(member) = others.next()
@@ -174,10 +174,11 @@ impl AddressBook {
             let Some(told) = asking.join_next().await else { break };
             if let Ok(Some(told)) = told {
                 answers += 1;
-                is_new |= self.known.lock().merge(&volume, &wanted, told);
+                all_told.extend(told);
             }
         }
-        if is_new {
+        // Together: one who has not heard of a move must not have the last word.
+        if self.known.lock().merge(&volume, &wanted, all_told) {
             self.save();
         }
         *asked = Some(clock.now());

@@ -45,7 +45,7 @@ pub fn back_up(meta: &MetaUrl, to: &Path) -> Result<(), EngineError> {
     Ok(meta.back_up(to, &SystemClock)?)
 }
 
-/// Removes what a command that was ended midway has left at `meta`: a copy of metadata that the nodes do not know.
+/// Removes what a command that was ended midway has left at `meta`: a copy that is not the volume's metadata yet.
 ///
 /// # Errors
 /// Another command is at work with it.
@@ -54,10 +54,14 @@ pub(crate) fn make_way(meta: &MetaUrl) -> Result<(), EngineError> {
     if !meta.exists() || !open(Access::Shared).is_ok_and(|store| store.is_unfinished().unwrap_or(false)) {
         return Ok(());
     }
-    // Who makes it owns it.
-    drop(open(Access::Owner)?);
+    // Who makes it owns it, and may have finished it meanwhile. Nobody else owns it while it is removed.
+    let store = open(Access::Owner)?;
+    if !store.is_unfinished()? {
+        return Ok(());
+    }
     tracing::info!("{meta} is an unfinished copy; it is made again");
-    meta.remove().map_err(|error| EngineError::Place(format!("the unfinished {meta} cannot be removed: {error}")))
+    let removed = meta.remove();
+    removed.map_err(|error| EngineError::Place(format!("the unfinished {meta} cannot be removed: {error}")))
 }
 
 /// Makes `meta`, which must not exist, the volume's metadata from now on, from a copy. Other metadata of the volume changes nothing any
@@ -76,8 +80,9 @@ pub fn restore(backup: &Path, meta: &MetaUrl) -> Result<RestoreReport, EngineErr
 /// # Errors
 /// Those of [`restore`]. It is removed unless nodes know it as the volume's metadata.
 pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
+    // If somebody else owns it, it is theirs to remove.
+    let store = Arc::new(open_any_store(meta, Access::Owner, None, &Env::system())?);
     let take = || {
-        let store = Arc::new(open_any_store(meta, Access::Owner, None, &Env::system())?);
         let keeper = Keeper::of(store, meta, None)?;
         let taken = keeper.runtime.block_on(take_opening(&keeper.store, &keeper.transfer))?;
         Ok::<_, EngineError>((keeper, taken))
@@ -87,8 +92,10 @@ pub(crate) fn take_over(meta: &MetaUrl) -> Result<RestoreReport, EngineError> {
         let _ = meta.remove();
     })?;
     let Taken { known, newest, silent_count } = taken;
-    let looked = keeper.runtime.block_on(look_for_shards(&keeper.store, &keeper.transfer))?;
+    let looked = keeper.runtime.block_on(look_for_shards(&keeper.store, &keeper.transfer));
+    // The nodes know it as the volume's metadata. A record that cannot be read now cannot be read by another attempt either.
     keeper.store.finish_copy()?;
+    let looked = looked?;
     let tally = glance(&*keeper.catalogue, &keeper.probe()?)?;
     let Looked { gone_count, moved_count, unknown_segments } = looked;
     Ok(RestoreReport { known, newest, silent_count, gone_count, moved_count, unknown_segments, tally })

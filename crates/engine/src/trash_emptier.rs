@@ -51,7 +51,9 @@ impl TrashEmptier {
                 let beside = Beside { unreferenced_since: &unreferenced_since, at_ms };
                 // A jump of the clock ends no grace time sooner, in whichever direction.
                 let expired = expire(&volume, &mut early, clock.unix_ms().min(began_ms + at_ms), &*clock);
-                if let Err(error) = expired.and_then(|()| empty_once(&volume, &runtime, beside, is_ending)) {
+                // What nobody can let go keeps nothing else from being removed.
+                let emptied = empty_once(&volume, &runtime, beside, is_ending);
+                for error in [expired.err(), emptied.err()].into_iter().flatten() {
                     tracing::warn!("shards of deleted files could not be removed: {error}");
                 }
                 if is_ending {

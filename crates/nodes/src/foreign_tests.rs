@@ -178,6 +178,26 @@ async fn a_node_whose_list_takes_minutes_is_there_and_is_counted_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_count_that_fails_says_why_and_is_not_begun_again_at_once() {
+    let (faults, operator) = faulty();
+    let node = ForeignNode::with_operator(&with_quota(), operator.clone(), "memory", IDENTITY);
+    node.claim().await.expect("an empty store");
+    put(&node, 1).await.expect("stored");
+    // A process that has just begun.
+    let node = ForeignNode::with_operator(&with_quota(), operator, "memory", IDENTITY);
+    faults.list_rounds.store(100, Ordering::Relaxed);
+    let lists_before = faults.lists_begun.load(Ordering::Relaxed);
+    for _ in 0..3 {
+        let refused = node.space().await.expect_err("no count");
+        assert!(refused.kind == NodeErrorKind::Corrupt && refused.detail.contains("again and again"), "{refused}");
+    }
+    assert_eq!(faults.lists_begun.load(Ordering::Relaxed), lists_before + 1);
+    faults.list_rounds.store(0, Ordering::Relaxed);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    node.space().await.expect("counted");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_changes_while_it_is_counted_again_is_counted_too() {
     let (faults, operator) = faulty();
     let node = ForeignNode::with_operator(&with_quota(), operator.clone(), "memory", IDENTITY);

@@ -5,9 +5,9 @@ use crate::cache::Cache;
 use crate::chains::Chains;
 use crate::disk_cache::{DiskCache, DiskCacheError, DiskRoom};
 use crate::error::timed_out;
-use crate::faulty_helpers::FaultyHelpers;
 use crate::fleet::{Fleet, NodeHandle, no_member};
 use crate::hedge_budget::HedgeBudget;
+use crate::resting_helpers::RestingHelpers;
 use crate::scheduler::{Hedging, Profile};
 use crate::throttle::{BackgroundTurn, ForegroundCall};
 use crate::trace::{Event, Tracer};
@@ -104,7 +104,7 @@ pub(crate) struct Inner {
     pub(crate) disk: Option<Arc<DiskCache>>,
     pub(crate) hedge_budget: Arc<HedgeBudget>,
     pub(crate) chains: Arc<Chains>,
-    pub(crate) faulty_helpers: Arc<FaultyHelpers>,
+    pub(crate) resting_helpers: Arc<RestingHelpers>,
     pub(crate) uplink: Arc<Uplink>,
     pub(crate) tracer: Arc<Tracer>,
     /// Why nothing on nodes may be changed any more.
@@ -135,7 +135,7 @@ impl Transfer {
             disk: None,
             hedge_budget: Arc::new(HedgeBudget::new(extra_percent)),
             chains: Arc::default(),
-            faulty_helpers: Arc::default(),
+            resting_helpers: Arc::default(),
             uplink: Arc::default(),
             tracer: Arc::default(),
             halted: Arc::default(),

@@ -122,6 +122,7 @@ impl Volume {
         tried.extend(chosen.iter().map(|candidate| candidate.segment));
         let mut compacted = Compacted { chosen_count: chosen.len() as u64, ..Compacted::default() };
         let mut unreadable = HashSet::new();
+        let mut failed = Ok(());
         for ((policy, code), runs) in self.live_runs(&chosen)? {
             let policy = self.policies.get(&self.store, policy)?.with_code(&code)?;
             let packed = pack(&runs, policy.segment_bytes);
@@ -132,9 +133,17 @@ impl Volume {
                 if self.compaction.is_stopping() {
                     return Ok(compacted);
                 }
-                compacted.moved_bytes += self.copy(&policy, &runs, &mut unreadable)?;
+                match self.copy(&policy, &runs, &mut unreadable) {
+                    Ok(moved_bytes) => compacted.moved_bytes += moved_bytes,
+                    // What is kept by other policies does not wait for nodes that this one lacks.
+                    Err(error) => {
+                        failed = failed.and(Err(error));
+                        break;
+                    }
+                }
             }
         }
+        failed?;
         for candidate in chosen {
             if self.store.live_bytes(candidate.segment)? == 0 {
                 compacted.emptied_count += 1;

@@ -48,6 +48,9 @@ impl Waiting {
     }
 }
 
+/// Inodes without a name that go in one round. The next begins with the locks of sessions that have ended, for which others wait.
+const RECLAIMED_MAX: usize = 256;
+
 /// The rounds of a process.
 #[derive(Default)]
 struct Rounds {
@@ -102,11 +105,14 @@ impl Volume {
                     Verdict::Remove(unused) => Some(unused),
                     _ => None,
                 });
-            let unused: Vec<Removable> = unused.collect();
+            let unused: Vec<Removable> = unused.take(RECLAIMED_MAX).collect();
             self.reclaim_each(&unused);
         }
-        if rounds.count.is_multiple_of(JOURNAL_EVERY) || rounds.next_page.is_some() {
-            self.settle_journal(rounds)?;
+        if (rounds.count.is_multiple_of(JOURNAL_EVERY) || rounds.next_page.is_some())
+            && let Err(error) = self.settle_journal(rounds)
+        {
+            // The bytes stay in the journal. It is the one that keeps house all the same.
+            tracing::debug!("what is journaled was not moved to segments: {error}");
         }
         Ok(())
     }
@@ -136,10 +142,9 @@ impl Volume {
                 Err(error) => return Err(error.into()),
             }
         }
-        for (policy, pages) in by_policy {
-            self.move_pages(policy, pages)?;
-        }
-        Ok(())
+        // What is kept by one policy does not wait for nodes that another one lacks.
+        let moved = by_policy.into_iter().map(|(policy, pages)| self.move_pages(policy, pages));
+        moved.fold(Ok(()), |sum, moved| sum.and(moved))
     }
 
     fn move_pages(&self, policy: PolicyId, pages: Vec<(Ino, JournalPage)>) -> Result<(), VfsError> {

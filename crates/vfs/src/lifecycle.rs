@@ -169,7 +169,10 @@ impl Volume {
         }
         let now = self.now();
         let now_ms = u64::try_from(now.seconds).unwrap_or(0) * 1000;
-        self.expire_deleted(now_ms, 0)?;
+        // It is tried again and again while the volume is open.
+        if let Err(error) = self.expire_deleted(now_ms, 0) {
+            tracing::warn!("files that were kept for long enough are not let go: {error}");
+        }
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! rule names a locality wider than the failure domain only where localities as a whole are not expected to be lost.
 
 use super::draw::{self, Words};
-use super::{Placement, PlacementError, PlacementRequest, obstacle, place};
+use super::{Placement, PlacementError, PlacementRequest, obstacle, place, rank};
 use crate::membership::View;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_format::NodeId;
@@ -56,6 +56,10 @@ fn in_localities(view: &View, request: &PlacementRequest<'_>, groups: &[Vec<usiz
         nodes[shard] = Some(node);
     }
     let nodes: Vec<NodeId> = nodes.into_iter().collect::<Option<_>>()?;
+    // A group that is not in one locality is better than a shard that is not stored.
+    let others: Vec<NodeId> = rank(view, request).into_iter().map(|ranked| ranked.id).collect();
+    let others = others.into_iter().filter(|node| !alternates.contains(node)).collect::<Vec<_>>();
+    alternates.extend(others);
     let taken = held_by(view, nodes.iter());
     // Those of domains that may hold more first, as always.
     let is_free = |node: &NodeId| taken.get(&view.members[node].domain).is_none_or(|held| *held < request.unit_shards);

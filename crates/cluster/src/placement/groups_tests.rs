@@ -31,7 +31,10 @@ fn each_group_is_in_a_rack_of_its_own_and_no_two_shards_on_a_host() {
         assert!([6, 7].iter().all(|shard| !first.contains(rack(*shard)) && !second.contains(rack(*shard))));
         let hosts: BTreeSet<NodeId> = placement.nodes.iter().copied().collect();
         assert_eq!(hosts.len(), 8);
-        assert!(placement.alternates.iter().all(|node| !hosts.contains(node)));
+        // All others stand in for what one of them does not take.
+        let others: BTreeSet<NodeId> = placement.alternates.iter().copied().collect();
+        assert_eq!((others.len(), placement.alternates.len()), (12, 12));
+        assert!(others.is_disjoint(&hosts));
         used.extend(placement.nodes);
     }
     assert_eq!(used.len(), 20, "every host is used by some segment");

@@ -59,6 +59,8 @@ const PENDING_BYTES_MAX: u64 = 8 << 20;
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// Transactions of a server may be in each other's way without a reason that stays.
 const TRIES: u32 = 16;
+/// Fewer keys that changed are not looked through for those that nobody asks about any more.
+const RECENT_MIN: usize = 10_000;
 
 /// The key of the mark. Those above do not see it.
 const MARK: [u8; 2] = [Table::Counter as u8, Counter::Filed as u8];
@@ -105,6 +107,8 @@ struct State {
     views: BTreeMap<u64, usize>,
     /// The last batch that changed a key, of those since the oldest view.
     recent: BTreeMap<Shared, u64>,
+    /// How many were left when it was looked through last.
+    recent_kept: usize,
     /// When the oldest change that waits was committed.
     waiting_since: Option<Instant>,
     /// A commit below is under way.
@@ -147,6 +151,23 @@ impl State {
         if !self.views.is_empty() {
             let number = self.committed;
             self.recent.extend(keys.map(|key| (key.into(), number)));
+        }
+    }
+
+    /// Forgets which keys were changed before the oldest view. Where many read there always is a view, so that each is looked at once for
+    /// each time that it has doubled.
+    fn forget_recent(&mut self) {
+        match self.views.first_key_value() {
+            None => self.recent.clear(),
+            Some((oldest, _)) if self.recent.len() >= self.recent_kept * 2 + RECENT_MIN => {
+                let oldest = *oldest;
+                self.recent.retain(|_, number| *number > oldest);
+                self.recent_kept = self.recent.len();
+            }
+            Some(_) => return,
+        }
+        if self.recent.is_empty() {
+            self.recent_kept = 0;
         }
     }
 

@@ -42,22 +42,21 @@ impl Store {
     /// Those of the engine, and damage.
     pub fn deleted(&self, after_entry: Option<(u64, Ino)>, limit: usize) -> Result<Vec<Deleted>, MetaError> {
         self.view(|txn| {
-            let range = after(
+            let mut range = after(
                 unreferenced_files(),
                 after_entry.map(|(deleted_ms, ino)| Key::UnreferencedFile(deleted_ms, ino)),
             );
             let mut deleted = Vec::new();
-            for (key, value) in txn.scan(&range, limit)? {
-                let Some(key @ Key::UnreferencedFile(deleted_ms, ino)) = Key::parse(&key) else {
-                    return Err(MetaError::Damaged {
-                        key: crate::keys::printable(&key),
-                        detail: "it is no deleted inode".into(),
-                    });
-                };
-                // The same form as a directory entry's: a number and a name.
-                let (parent, name) = values::decode_entry(&key, &value)?;
-                let attributes = txn.inode(ino)?;
-                deleted.push(Deleted { attributes, deleted_ms, parent, name: name.to_vec() });
+            loop {
+                let asked = limit - deleted.len();
+                let pairs = txn.scan(&range, asked)?;
+                for (key, value) in &pairs {
+                    deleted.extend(txn.deleted_inode(key, value)?);
+                }
+                match pairs.last().filter(|_| pairs.len() == asked && deleted.len() < limit) {
+                    Some((last, _)) => range = after(range, Key::parse(last)),
+                    None => break,
+                }
             }
             Ok(deleted)
         })
@@ -120,6 +119,26 @@ impl Store {
 }
 
 impl Txn<'_> {
+    /// What a record of the list says; none if its inode cannot be read. `weft fsck` names that; the others can be brought back, or let go.
+    fn deleted_inode(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Deleted>, MetaError> {
+        let Some(key @ Key::UnreferencedFile(deleted_ms, ino)) = Key::parse(key) else {
+            return Err(MetaError::Damaged {
+                key: crate::keys::printable(key),
+                detail: "it is no deleted inode".into(),
+            });
+        };
+        // The same form as a directory entry's: a number and a name.
+        let (parent, name) = values::decode_entry(&key, value)?;
+        match self.inode(ino) {
+            Ok(attributes) => Ok(Some(Deleted { attributes, deleted_ms, parent, name: name.to_vec() })),
+            Err(error @ (MetaError::Damaged { .. } | MetaError::NotFound)) => {
+                tracing::warn!("a deleted file is passed over: {error}");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Not among the transaction's checks: a batch that depends on a key that other processes change is written through and waits for
     /// the disk, and a deletion need not wait. A deletion that begins after the time was set sees it.
     fn keep_ms(&mut self) -> Result<u64, MetaError> {

@@ -1,5 +1,6 @@
 use super::super::fixture::*;
 use super::*;
+use crate::kv::{Batch, Kv};
 use crate::types::RenameFlags;
 
 fn kept(store: &Store) -> Vec<(u64, Ino)> {
@@ -95,4 +96,23 @@ fn a_tree_comes_back_from_the_top() {
     assert_eq!(store.lookup(folder, b"link").unwrap().ino, link);
     assert_eq!((kept(&store), store.attributes(Ino::ROOT).unwrap().nlink), (vec![], 3));
     assert_clean(&store);
+}
+
+/// A record that cannot be read keeps no other file from being let go, wherever a page ends.
+#[test]
+fn a_deleted_file_whose_record_is_damaged_is_passed_over() {
+    let (store, kv) = volume();
+    store.set_keep_ms(1000).unwrap();
+    let names = ["one", "two", "three"];
+    let files = names.map(|name| make(&store, Ino::ROOT, name, Kind::File));
+    for (name, second) in names.iter().zip(2..) {
+        store.unlink(Ino::ROOT, name.as_bytes(), at(second)).unwrap();
+    }
+    let writes = vec![(Key::Inode(files[0]).encode(), Some(b"nonsense".to_vec()))];
+    kv.commit(Batch { writes, ..Batch::default() }).unwrap();
+    assert_eq!(kept(&store), [(3000, files[1]), (4000, files[2])]);
+    for (limit, inos) in [(1, &files[1..2]), (2, &files[1..])] {
+        let page: Vec<Ino> = store.deleted(None, limit).unwrap().iter().map(|deleted| deleted.attributes.ino).collect();
+        assert_eq!(page, inos);
+    }
 }

@@ -261,6 +261,14 @@ impl Store {
             let mut range = users_of(segment);
             loop {
                 let pairs = txn.scan(&range, READ_PAIRS)?;
+                // A large file has many segments, and most have no other user: its extents are not looked through for each of them.
+                if files.is_empty()
+                    && let [(key, _)] = &pairs[..]
+                    && let Some(Key::UsedBy(_, ino)) = Key::parse(key)
+                    && txn.live(segment)?.unwrap_or(0) > 0
+                {
+                    return Ok(vec![ino]);
+                }
                 for (key, _) in &pairs {
                     if let Some(Key::UsedBy(_, ino)) = Key::parse(key)
                         && txn.uses(ino, segment)?

@@ -27,9 +27,14 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Used(Arc<Mutex<State>>);
 
+/// After a list that failed the next one is begun no sooner: each may be paid for, and the reason is known for this long.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 #[derive(Default)]
 struct State {
     count: Option<Count>,
+    /// When the last list failed, and why; none if it did not.
+    failed: Option<(Instant, Arc<opendal::Error>)>,
     counting: Option<Counting>,
 }
 
@@ -55,9 +60,10 @@ impl Used {
             if state.count.is_none_or(|count| count.at.elapsed() >= COUNTED_FOR) {
                 self.begin(&mut state, operator, layout);
             }
-            match (state.count, &state.counting) {
-                (None, Some(counting)) => counting.ended.clone(),
-                (count, _) => return Ok(count.map(|count| count.bytes)),
+            match (state.count, &state.counting, &state.failed) {
+                (None, Some(counting), _) => counting.ended.clone(),
+                (None, None, Some((_, why))) => return Err(Arc::clone(why)),
+                (count, _, _) => return Ok(count.map(|count| count.bytes)),
             }
         };
         if let Ok(ended) = timeout(FIRST_WAIT, ended).await {
@@ -66,10 +72,13 @@ impl Used {
         Ok(self.0.lock().count.map(|count| count.bytes))
     }
 
-    /// Counts in a task, unless one does.
+    /// Counts in a task, unless one does, or has failed just now.
     fn begin(&self, state: &mut State, operator: &Operator, layout: Layout) {
         // One that ended and is still here ended with the runtime that it was on.
         if state.counting.as_ref().is_some_and(|counting| !counting.task.is_finished()) {
+            return;
+        }
+        if state.failed.as_ref().is_some_and(|(at, _)| at.elapsed() < AGAIN_AFTER) {
             return;
         }
         let (operator, used, at) = (operator.clone(), Arc::clone(&self.0), Instant::now());
@@ -77,12 +86,23 @@ impl Used {
             let found = list::everything(&operator, layout).await;
             let mut state = used.lock();
             let changes = state.counting.take().map(|counting| counting.changes).unwrap_or_default();
-            state.count = Some(Count { at, bytes: bytes_of(&found?, &changes) });
-            Ok(())
+            match found {
+                Ok(found) => {
+                    state.count = Some(Count { at, bytes: bytes_of(&found, &changes) });
+                    state.failed = None;
+                    Ok(())
+                }
+                Err(error) => {
+                    let error = Arc::new(error);
+                    tracing::warn!("what is stored cannot be counted for the quota: {error}");
+                    state.failed = Some((Instant::now(), Arc::clone(&error)));
+                    Err(error)
+                }
+            }
         });
         state.counting = Some(Counting {
             task: task.abort_handle(),
-            ended: task.map(|ended| ended.unwrap_or_else(|_| Err(cut_off())).map_err(Arc::new)).boxed().shared(),
+            ended: task.map(|ended| ended.unwrap_or_else(|_| Err(Arc::new(cut_off())))).boxed().shared(),
             changes: HashMap::new(),
         });
     }
@@ -103,7 +123,7 @@ impl Used {
     }
 
     fn change(&self, key: ShardKey, bytes_then: u64, changed: impl FnOnce(u64) -> u64) {
-        let State { count, counting } = &mut *self.0.lock();
+        let State { count, counting, .. } = &mut *self.0.lock();
         if let Some(count) = count {
             count.bytes = changed(count.bytes);
         }

@@ -28,7 +28,7 @@ pub(super) fn helpers(inner: &Inner, job: &Job<'_>) -> Vec<Option<Helper>> {
         let suspected = view.members.get(&location.node).is_some_and(|member| member.health.is_suspected(now_ms));
         let handle = handles.get(&location.node).filter(|_| !suspected)?.clone();
         let key = location.key(job.segment, ShardIndex(shard as u16));
-        let combines = handle.node.capability().combines && inner.faulty_helpers.may_be_asked(handle.id, now_ms);
+        let combines = handle.node.capability().combines && inner.resting_helpers.may_be_asked(handle.id, now_ms);
         Some(Helper { combines, handle, key })
     };
     (0..job.record.shards.len()).map(helper).collect()
@@ -113,7 +113,7 @@ pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Co
 /// A helper found out. For a while it is only read.
 pub(super) fn named(inner: &Inner, helper: &Helper) -> Suspect {
     let (node, shard) = (&helper.handle.name, helper.key);
-    inner.faulty_helpers.found(helper.handle.id, inner.fleet.now_ms());
+    inner.resting_helpers.found(helper.handle.id, inner.fleet.now_ms());
     tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
     Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

@@ -297,9 +297,7 @@ impl Drop for Taken<'_> {
                 state.views.remove(&self.seen);
             }
         }
-        if state.views.is_empty() {
-            state.recent.clear();
-        }
+        state.forget_recent();
     }
 }
 
