@@ -143,8 +143,11 @@ impl Volume {
             }
         }
         // What is kept by one policy does not wait for nodes that another one lacks.
-        let moved = by_policy.into_iter().map(|(policy, pages)| self.move_pages(policy, pages));
-        moved.fold(Ok(()), |sum, moved| sum.and(moved))
+        let mut outcome = Ok(());
+        for (policy, pages) in by_policy {
+            outcome = outcome.and(self.move_pages(policy, pages));
+        }
+        outcome
     }
 
     fn move_pages(&self, policy: PolicyId, pages: Vec<(Ino, JournalPage)>) -> Result<(), VfsError> {
