@@ -113,15 +113,62 @@ impl Iterator for Scan<'_> {
 
 /// Changes rows within a transaction. Fastest with ascending keys: what is known of the row after the last change is kept, and
 /// written when a change is elsewhere, or by [`Editor::finish`].
+///
+/// A damaged row beside a change stays damaged for who reads it, and that rows are missing is noticed as before. What is changed was
+/// promised before anybody looked at its neighbours.
 pub(super) struct Editor<'c> {
     connection: &'c Connection,
     gap: Option<Gap>,
 }
 
+/// A row as an editor finds it.
+struct Carried {
+    row: Stored,
+    /// Its seal is wrong; its link is that of the key before it.
+    is_damaged: bool,
+}
+
+impl Carried {
+    fn of(connection: &Connection, key: Vec<u8>, mut stored: Vec<u8>) -> Result<Self, Fault> {
+        if let Some((length, link)) = opened(&key, &stored) {
+            stored.truncate(length);
+            return Ok(Self { row: Stored { key, value: stored, link }, is_damaged: false });
+        }
+        let link = link_before(connection, &key)?;
+        stored.truncate(stored.len().saturating_sub(TRAILER_BYTES));
+        Ok(Self { row: Stored { key, value: stored, link }, is_damaged: true })
+    }
+
+    fn find(connection: &Connection, key: &[u8]) -> Result<Option<Self>, Fault> {
+        find_bytes(connection, key)?.map(|stored| Self::of(connection, key.to_vec(), stored)).transpose()
+    }
+
+    fn successor(connection: &Connection, key: &[u8]) -> Result<Self, Fault> {
+        let (key, stored) = successor_bytes(connection, key)?;
+        Self::of(connection, key, stored)
+    }
+
+    fn with_link(self, link: u64) -> Self {
+        Self { row: Stored { link, ..self.row }, ..self }
+    }
+
+    fn put(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Stored { key, value, link } = &self.row;
+        match self.is_damaged {
+            false => put(connection, key, value, *link),
+            true => put_stored(
+                connection,
+                key,
+                &[value, &link.to_le_bytes()[..], &(!seal(key, value, *link)).to_le_bytes()].concat(),
+            ),
+        }
+    }
+}
+
 /// Between `after` and the row `next` there is nothing.
 struct Gap {
     after: Vec<u8>,
-    next: Stored,
+    next: Carried,
     /// Its link is not in the file yet.
     is_changed: bool,
 }
@@ -133,35 +180,32 @@ impl<'c> Editor<'c> {
 
     /// Sets or removes (`None`) the value of `key`.
     pub fn set(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), Fault> {
-        let within = |gap: &Gap| gap.after.as_slice() < key && key <= gap.next.key.as_slice();
+        let within = |gap: &Gap| gap.after.as_slice() < key && key <= gap.next.row.key.as_slice();
         let (found, gap) = match self.gap.take() {
-            Some(gap) if within(&gap) && key == gap.next.key.as_slice() => (Some(gap.next), None),
+            Some(gap) if within(&gap) && key == gap.next.row.key.as_slice() => (Some(gap.next), None),
             Some(gap) if within(&gap) => (None, Some(gap)),
             elsewhere => {
                 self.gap = elsewhere;
                 self.write_gap()?;
-                (find(self.connection, key)?, None)
+                (Carried::find(self.connection, key)?, None)
             }
         };
         match (found, value) {
-            (Some(found), Some(value)) => put(self.connection, key, value, found.link)?,
+            (Some(found), Some(value)) => put(self.connection, key, value, found.row.link)?,
             (Some(found), None) => {
-                let next = successor(self.connection, key)?;
-                if next.link != link_to(key) {
-                    return Err(break_before(&next.key));
-                }
+                let next = Carried::successor(self.connection, key)?;
                 self.connection.prepare_cached("DELETE FROM kv WHERE k = ?1")?.execute([key])?;
-                let next = Stored { link: found.link, ..next };
-                self.gap = Some(Gap { after: key.to_vec(), next, is_changed: true });
+                // If rows between them are missing, it goes on saying so.
+                let link = if next.row.link == link_to(key) { found.row.link } else { next.row.link };
+                self.gap = Some(Gap { after: key.to_vec(), next: next.with_link(link), is_changed: true });
             }
             (None, Some(value)) => {
                 let next = match gap {
                     Some(gap) => gap.next,
-                    None => successor(self.connection, key)?,
+                    None => Carried::successor(self.connection, key)?,
                 };
-                put(self.connection, key, value, next.link)?;
-                let next = Stored { link: link_to(key), ..next };
-                self.gap = Some(Gap { after: key.to_vec(), next, is_changed: true });
+                put(self.connection, key, value, next.row.link)?;
+                self.gap = Some(Gap { after: key.to_vec(), next: next.with_link(link_to(key)), is_changed: true });
             }
             // It stays absent.
             (None, None) => self.gap = gap,
@@ -184,7 +228,7 @@ impl<'c> Editor<'c> {
 
     fn write_gap(&mut self) -> Result<(), Fault> {
         match self.gap.take() {
-            Some(Gap { next, is_changed: true, .. }) => Ok(put(self.connection, &next.key, &next.value, next.link)?),
+            Some(Gap { next, is_changed: true, .. }) => Ok(next.put(self.connection)?),
             _ => Ok(()),
         }
     }
@@ -274,13 +318,7 @@ impl Stored {
     }
 
     pub(super) fn open(key: Vec<u8>, mut stored: Vec<u8>) -> Result<Self, Fault> {
-        let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
-        let opened = stored.len().checked_sub(TRAILER_BYTES).and_then(|length| {
-            let (value, trailer) = stored.split_at(length);
-            let link = number(&trailer[..8])?;
-            (number(&trailer[8..])? == seal(&key, value, link)).then_some((length, link))
-        });
-        let Some((length, link)) = opened else {
+        let Some((length, link)) = opened(&key, &stored) else {
             return Err(Fault::Damaged(format!("the checksum of record {} is wrong", printable(&key))));
         };
         stored.truncate(length);
@@ -288,16 +326,34 @@ impl Stored {
     }
 }
 
+/// The length of a row's value, and its link, if the seal is right.
+fn opened(key: &[u8], stored: &[u8]) -> Option<(usize, u64)> {
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
+    let length = stored.len().checked_sub(TRAILER_BYTES)?;
+    let (value, trailer) = stored.split_at(length);
+    let link = number(&trailer[..8])?;
+    (number(&trailer[8..])? == seal(key, value, link)).then_some((length, link))
+}
+
 fn find(connection: &Connection, key: &[u8]) -> Result<Option<Stored>, Fault> {
+    find_bytes(connection, key)?.map(|stored| Stored::open(key.to_vec(), stored)).transpose()
+}
+
+fn find_bytes(connection: &Connection, key: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
     let mut statement = connection.prepare_cached("SELECT v FROM kv WHERE k = ?1")?;
-    let stored = statement.query_row([key], |row| row.get(0)).optional()?;
-    stored.map(|stored| Stored::open(key.to_vec(), stored)).transpose()
+    Ok(statement.query_row([key], |row| row.get(0)).optional()?)
 }
 
 fn successor(connection: &Connection, key: &[u8]) -> Result<Stored, Fault> {
+    let (key, stored) = successor_bytes(connection, key)?;
+    Stored::open(key, stored)
+}
+
+fn successor_bytes(connection: &Connection, key: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Fault> {
     let mut statement = connection.prepare_cached("SELECT k, v FROM kv WHERE k > ?1 ORDER BY k LIMIT 1")?;
     let mut rows = statement.query([key])?;
-    rows.next()?.map_or_else(|| Err(no_end()), Stored::of_row)
+    let Some(row) = rows.next()? else { return Err(no_end()) };
+    Ok((row.get(0)?, row.get(1)?))
 }
 
 /// The link that the first row at or after `key` must have.
@@ -311,10 +367,13 @@ fn link_before(connection: &Connection, key: &[u8]) -> Result<u64, Fault> {
 }
 
 fn put(connection: &Connection, key: &[u8], value: &[u8], link: u64) -> rusqlite::Result<()> {
-    let stored = sealed(key, value, link);
+    put_stored(connection, key, &sealed(key, value, link))
+}
+
+fn put_stored(connection: &Connection, key: &[u8], stored: &[u8]) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT INTO kv (k, v) VALUES (?1, ?2) ON CONFLICT (k) DO UPDATE SET v = excluded.v")?
-        .execute([key, &stored])?;
+        .execute([key, stored])?;
     Ok(())
 }
 
