@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 use weft_format::ShardKey;
 
-/// A list is as long as the store is full. A list that nobody waits for may take longer, and stands still no longer than this.
+/// A list is as long as the store is full. A count in the background may take longer, and stands still no longer than this.
 pub(super) const LIST_DEADLINE: Duration = Duration::from_secs(600);
 
 /// Most foreign names reported by one list: enough to see what is going on.

@@ -220,7 +220,7 @@ impl<'v> Units<'v> {
         }
     }
 
-    /// Shards that so many nodes of a domain hold at most.
+    /// Shards that this number of nodes of a domain hold at most.
     fn room(&self, node_count: usize) -> usize {
         node_count.min(self.unit_shards)
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use weft_format::Ino;
 use weft_format::records::Kind;
 use weft_meta::RenameFlags;
-use weft_vfs::Handle;
+use weft_vfs::{Handle, Volume};
 
 /// What may stand at one offset of one file after a crash.
 #[derive(Clone, Default)]
@@ -112,39 +112,44 @@ fn synced_bytes_survive_a_crash_at_any_commit() {
     }
 }
 
+/// A new file with these bytes, which nothing was synced of; open.
+fn put(volume: &Volume, name: &[u8], data: &[u8]) -> Handle {
+    let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
+    volume.write(handle, 0, data, false).expect("writes");
+    handle
+}
+
+/// After a crash at any commit the file has one of these contents.
+#[track_caller]
+fn assert_is_one_of(world: &World, name: &[u8], versions: &[&[u8]]) {
+    for crash_at in world.kv.flushed_count()..=world.kv.committed_count() {
+        let again = World::open(world.kv.after(crash_at), world.nodes.clone());
+        let ino = again.volume.lookup(Ino::ROOT, name).expect("one of them is there").ino;
+        let handle = again.volume.open(ino, 0).expect("opens");
+        let content = again.volume.read(handle, 0, 100).expect("reads");
+        assert!(versions.contains(&&content[..]), "{content:?}");
+    }
+}
+
 #[test]
 fn replacing_a_file_by_rename_leaves_one_version_or_the_other() {
     let world = World::new("raid5:3", 3);
     let volume = &world.volume;
-    let put = |name: &[u8], data: &[u8]| {
-        let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
-        volume.write(handle, 0, data, false).expect("writes");
-        handle
-    };
+    let put = |name: &[u8], data: &[u8]| put(volume, name, data);
     let old = put(b"config", b"old version");
     volume.fsync(old).expect("syncs");
     volume.release(old);
     let new = put(b"config.tmp", b"the new version");
     volume.release(new);
     volume.rename(Ino::ROOT, b"config.tmp", Ino::ROOT, b"config", RenameFlags::default()).expect("renames");
-    for crash_at in world.kv.flushed_count()..=world.kv.committed_count() {
-        let again = World::open(world.kv.after(crash_at), world.nodes.clone());
-        let ino = again.volume.lookup(Ino::ROOT, b"config").expect("one of them is there").ino;
-        let handle = again.volume.open(ino, 0).expect("opens");
-        let content = again.volume.read(handle, 0, 100).expect("reads");
-        assert!(&content[..] == b"old version" || &content[..] == b"the new version", "{content:?}");
-    }
+    assert_is_one_of(&world, b"config", &[b"old version", b"the new version"]);
 }
 
 #[test]
 fn exchanging_a_new_file_for_an_old_one_leaves_one_version_or_the_other() {
     let world = World::new("raid5:3", 3);
     let volume = &world.volume;
-    let put = |name: &[u8], data: &[u8]| {
-        let (_, handle) = volume.create(&CALLER, Ino::ROOT, name, 0o644, libc::O_RDWR).expect("creates");
-        volume.write(handle, 0, data, false).expect("writes");
-        handle
-    };
+    let put = |name: &[u8], data: &[u8]| put(volume, name, data);
     let old = put(b"live", b"old version");
     volume.fsync(old).expect("syncs");
     volume.release(old);
@@ -157,13 +162,7 @@ fn exchanging_a_new_file_for_an_old_one_leaves_one_version_or_the_other() {
         volume.rename(Ino::ROOT, from, Ino::ROOT, to, exchange).expect("renames");
         volume.unlink(Ino::ROOT, new).expect("deleted");
     }
-    for crash_at in world.kv.flushed_count()..=world.kv.committed_count() {
-        let again = World::open(world.kv.after(crash_at), world.nodes.clone());
-        let ino = again.volume.lookup(Ino::ROOT, b"live").expect("one of them is there").ino;
-        let handle = again.volume.open(ino, 0).expect("opens");
-        let content = again.volume.read(handle, 0, 100).expect("reads");
-        assert!([&b"old version"[..], b"version 1", b"version 2"].contains(&&content[..]), "{content:?}");
-    }
+    assert_is_one_of(&world, b"live", &[b"old version", b"version 1", b"version 2"]);
 }
 
 /// A deletion does not wait for the disk, so a crash may undo it; then everything that it deleted is there.
