@@ -9,8 +9,8 @@ pub mod memory;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use weft_format::records::{
-    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
-    SumsRecord, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, RetainedRecord, SegmentRecord,
+    Succession, SumsRecord, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -77,6 +77,12 @@ pub trait Catalogue: Send + Sync {
 
     /// The volume's openings.
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError>;
+
+    /// The opening's next number, durable when it returns, where it is time for one: nodes are to be told of it. A catalogue that nobody can
+    /// have an older copy of has none.
+    fn renew_opening(&self) -> Result<Option<Opening>, CatalogueError> {
+        Ok(None)
+    }
 
     /// A segment's record; `None` when there is none (any more).
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError>;

@@ -15,7 +15,8 @@ pub const LOOK_EVERY: Duration = Duration::from_secs(20);
 /// The owner opens in metadata first and then tells the nodes: so often a newer opening may come between the two looks.
 const TRIES: usize = 3;
 
-/// Asks the nodes that answer whether they know a newer opening than the metadata. If they do, `transfer` changes nothing any more.
+/// Asks the nodes that answer whether they know a newer opening than the metadata. If they do, `transfer` changes nothing any more. If they
+/// do not, the opening is renewed where that is time.
 ///
 /// # Errors
 /// `Superseded`; the catalogue cannot be read.
@@ -25,7 +26,14 @@ pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(),
     }
     let mut known = latest(catalogue)?;
     for _ in 0..TRIES {
-        let Some(newer) = transfer.look_for_openings(known).await.newer else { return Ok(()) };
+        let found = transfer.look_for_openings(known).await;
+        let Some(newer) = found.newer else {
+            if let Some(renewed) = catalogue.renew_opening()? {
+                // A node that knows another of this number says so at the next look.
+                transfer.publish_opening(renewed, &found.held).await;
+            }
+            return Ok(());
+        };
         let before = std::mem::replace(&mut known, latest(catalogue)?);
         if known == before {
             let why = newer.refuses(known);

@@ -9,8 +9,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_env::Env;
 use weft_format::records::{
-    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
-    Timestamp, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, RetainedRecord, SegmentRecord,
+    Succession, Timestamp, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{Ino, NodeId, SegmentId, ShardKey};
@@ -157,6 +157,10 @@ impl Catalogue for StoreCatalogue {
 
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
         self.ask(|store| store.openings())
+    }
+
+    fn renew_opening(&self) -> Result<Option<Opening>, CatalogueError> {
+        self.ask(|store| store.renew_opening())
     }
 
     fn segment(&self, segment: SegmentId) -> Result<Option<SegmentRecord>, CatalogueError> {

@@ -41,7 +41,7 @@ pub(crate) mod values;
 mod xattrs;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ pub struct Store {
     /// When all inodes were last looked at for policies that nothing has.
     policies_looked_at: Mutex<Option<Timestamp>>,
     change_count: AtomicU64,
+    /// Has it changed anything that lasts since the opening was renewed?
+    has_changed: AtomicBool,
     /// Where it is, where that is known.
     url: Option<MetaUrl>,
     /// Why nothing may be changed any more.
@@ -191,6 +193,7 @@ impl Store {
             cookies: Mutex::new(0..0),
             policies_looked_at: Mutex::new(None),
             change_count: AtomicU64::new(0),
+            has_changed: AtomicBool::new(false),
             url: None,
             halted: OnceLock::new(),
             session: None,
@@ -360,6 +363,9 @@ impl Store {
         }
         if let Some(why) = self.halted.get() {
             return Err(MetaError::Superseded(why.clone()));
+        }
+        if openings::lasts(&batch) {
+            self.has_changed.store(true, Ordering::Release);
         }
         let committed = if frees_room { self.kv.commit_freeing(batch) } else { self.kv.commit(batch) };
         self.change_count.fetch_add(1, Ordering::AcqRel);

@@ -34,7 +34,7 @@ fn has_taken(store: &Store, other: Opening) -> Result<bool, MetaError> {
 }
 
 /// Asks the nodes whether the opening is still the newest, and tells those of it that have not heard. If it is not, nothing is
-/// changed any more, in metadata or on nodes.
+/// changed any more, in metadata or on nodes. If it is, it is renewed where that is time.
 pub(crate) async fn look(store: Arc<Store>, transfer: Transfer) -> Result<(), MetaError> {
     let Some(latest) = store.openings()?.latest.map(|latest| latest.opening) else { return Ok(()) };
     let known = transfer.look_for_openings(Some(latest)).await;
@@ -43,7 +43,13 @@ pub(crate) async fn look(store: Arc<Store>, transfer: Transfer) -> Result<(), Me
         None if known.lacks(latest.number) => transfer.publish_opening(latest, &known.held).await,
         None => None,
     };
-    let Some(other) = other else { return Ok(()) };
+    let Some(other) = other else {
+        if let Some(renewed) = store.renew_opening()? {
+            // A node that knows another of this number says so at the next look.
+            transfer.publish_opening(renewed, &known.held).await;
+        }
+        return Ok(());
+    };
     if has_taken(&store, other)? {
         return Ok(());
     }

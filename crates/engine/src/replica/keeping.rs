@@ -78,7 +78,7 @@ impl Keeping {
             listed: None,
             short_since: BTreeMap::new(),
             lineage: history.lineage()?,
-            opening: store.openings()?.number(),
+            opening: store.own_opening()?,
             starts: store.opening_starts()?,
             copies: 0,
             store,
@@ -164,7 +164,10 @@ impl Keeping {
 
     fn link(&mut self) {
         // Of openings of which nothing is known any more all may be.
-        let next = |chain: &Chain| self.starts.get(&(chain.opening() + 1));
+        let next = |chain: &Chain| {
+            let mut from = self.starts.range(chain.opening()..).map(|(number, began)| (*number, began));
+            from.next().filter(|(number, _)| *number == chain.opening()).and(from.next()).map(|(_, began)| began)
+        };
         let is_lost =
             |chain: &Chain| chain.opening() < self.opening && next(chain).is_none_or(|began| chain.upto() > *began);
         self.chain = chain::newest(&self.headers(), Some(self.lineage)).filter(|chain| !is_lost(chain));

@@ -4,6 +4,9 @@
 //! first, then the volume's nodes ([`Opening`]). Metadata that knows an older opening than some node, or another one of the same
 //! number, is a copy, and changes nothing. Segment ids carry the number of their opening, so a copy also sees which shards it cannot
 //! know anything of ([`OpeningsRecord::fate`]).
+//!
+//! A process that goes on changing the volume takes the next number again and again ([`OpeningsRecord::renewed`]), so that a copy of the
+//! same opening is soon an older one, too.
 
 use super::{RecordError, VERSION, damaged, decode_message, sixteen};
 use crate::ids::{Generation, SegmentId, ShardIndex, ShardKey};
@@ -40,7 +43,8 @@ pub struct Latest {
     pub session: i64,
     /// Segments of it with a smaller count are committed, or nobody will commit them any more.
     pub settled_below: u32,
-    /// The number of changes of the node table that every process knows that may still commit a segment of it; [`NOBODY_COMMITS`] at its end.
+    /// The number of changes of the node table that every process knows that may still commit a segment of it; [`NOBODY_COMMITS`] at its end,
+    /// and where it renews another.
     pub roster: u64,
 }
 
@@ -87,9 +91,26 @@ impl OpeningsRecord {
     /// With one more opening of the same metadata, by the process of this session. Those of sessions that have ended are over.
     pub fn joined_by(&self, session: i64, has_ended: impl Fn(i64) -> bool, tag: u128, began_ms: u64) -> Self {
         let mut next = self.clone();
-        next.beside.extend(next.latest.take());
+        next.retire_latest();
         next.latest = Some(self.next(session, tag, began_ms));
         next.without(has_ended)
+    }
+
+    /// With the next number for a process of this session that goes on: its segments keep the number that it began with, and the new one has none.
+    pub fn renewed(&self, session: i64, tag: u128, began_ms: u64) -> Self {
+        let mut next = self.clone();
+        next.retire_latest();
+        let latest = self.next(session, tag, began_ms);
+        next.latest = Some(Latest { settled_below: SegmentId::OF_WORKERS, roster: NOBODY_COMMITS, ..latest });
+        next
+    }
+
+    /// The latest makes room for another: it is over if nobody commits anything of it, and stays beside the next one otherwise.
+    fn retire_latest(&mut self) {
+        match self.latest.take() {
+            Some(latest) if latest.roster == NOBODY_COMMITS => note_over(&mut self.over, latest.opening.number),
+            latest => self.beside.extend(latest),
+        }
     }
 
     /// The same, where openings are over of which `is_over` says so by the session. The latest stays the latest, with nothing that may

@@ -109,3 +109,20 @@ fn a_record_is_read_as_it_was_written_and_a_wrong_one_refused() {
     assert_eq!(Opening::decode(&opening.encode()), Ok(opening));
     assert!(Opening::decode(&Opening { number: 0, ..opening }.encode()).is_err());
 }
+
+#[test]
+fn a_renewed_opening_leaves_what_the_process_stores_under_the_number_that_it_began_with() {
+    let renewed = settled(&opened(3), 10).renewed(0, 5, 8).renewed(0, 6, 9);
+    assert_eq!((renewed.number(), &renewed.over[..]), (5, &[(1, 2), (4, 4)][..]));
+    assert_eq!([9, 10].map(|count| renewed.fate(key(3, count, 1))), [Fate::Over, Fate::Open]);
+    assert_eq!(renewed.fate(key(5, 0, 1)), Fate::Over, "it has no segments");
+    assert!(!renewed.follows(1), "the process places segments yet");
+    assert_eq!(OpeningsRecord::decode(&renewed.encode()).expect("whole"), renewed);
+    let followed = renewed.followed_by(7, 10);
+    assert_eq!((followed.number(), &followed.over[..], followed.beside.len()), (6, &[(1, 5)][..], 0));
+    // Of several processes each renews for all: a copy is older by any of them.
+    let joined =
+        OpeningsRecord::default().joined_by(10, |_| false, 1, 7).renewed(10, 2, 8).joined_by(11, |_| false, 3, 9);
+    assert_eq!(joined.current().map(|current| current.session).collect::<Vec<_>>(), [10, 11]);
+    assert_eq!(joined.without(|session| session == 10).over, [(1, 2)]);
+}

@@ -1,18 +1,31 @@
 //! Openings: each time that an owner opens the volume. See `weft_format::records::OpeningsRecord`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use weft_format::records::{Opening, OpeningsRecord};
 
 use super::Store;
 use super::txn::Txn;
 use super::values::damaged;
-use crate::MetaError;
 use crate::keys::Key;
+use crate::kv::Batch;
+use crate::{MetaError, is_passing};
 
 /// The name of the note of which opening began after which transaction: a line `NUMBER TRANSACTION` for each.
 const STARTS: &str = "opening-starts";
 /// The number of openings that are noted, the latest.
 const STARTS_MAX: usize = 256;
+
+/// A process that goes on changing the volume takes the next number after this time. A copy of the metadata that is older by so much is
+/// recognised, also where it is of the same opening; and nodes get a few dozen bytes a minute. In milliseconds.
+pub const RENEW_MS: u64 = 60_000;
+
+/// Does it change more than what is renewed while nothing happens?
+pub(super) fn lasts(batch: &Batch) -> bool {
+    let keys = batch.writes.iter().map(|(key, _)| key).chain(batch.deltas.iter().map(|(key, _)| key));
+    let of_openings = Key::Openings.encode();
+    keys.into_iter().any(|key| !is_passing(key) && *key != of_openings)
+}
 
 fn starts_of(note: Option<Vec<u8>>) -> BTreeMap<u32, u64> {
     let note = note.unwrap_or_default();
@@ -54,6 +67,39 @@ impl Store {
         // A process takes one.
         let _ = self.opening.set(opening.number);
         Ok(opening)
+    }
+
+    /// The next number for a process that goes on, durably, if it has changed something since the last one and that was taken [`RENEW_MS`]
+    /// ago: nodes are to be told of it. The process's segments keep the number that it began with.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn renew_opening(&self) -> Result<Option<Opening>, MetaError> {
+        let now_ms = self.env.clock.unix_ms();
+        // A clock that was set back makes it due, too.
+        let is_due = |openings: &OpeningsRecord| {
+            openings.latest.is_some_and(|latest| now_ms.abs_diff(latest.opening.began_ms) >= RENEW_MS)
+        };
+        if !self.has_changed.load(Ordering::Acquire) || !is_due(&self.openings()?) {
+            return Ok(None);
+        }
+        let tag = self.env.rng.next_u128();
+        // What is changed from now on counts for the next one.
+        self.has_changed.store(false, Ordering::Release);
+        let renewed = self.transact(|txn| {
+            let openings = txn.openings()?;
+            if !is_due(&openings) {
+                return Ok(None);
+            }
+            let openings = openings.renewed(self.session.unwrap_or(0), tag, now_ms);
+            txn.put(Key::Openings, openings.encode());
+            Ok(openings.latest.map(|latest| latest.opening))
+        });
+        let renewed = renewed.and_then(|renewed| self.flush().map(|()| renewed));
+        if renewed.is_err() {
+            self.has_changed.store(true, Ordering::Release);
+        }
+        renewed
     }
 
     /// The number of the opening that this process has taken, or of the latest.
@@ -103,7 +149,7 @@ impl Store {
         self.halted.get().map(String::as_str)
     }
 
-    /// After which transaction each of the latest openings began, by their numbers; of an engine without a history nothing. What nodes have
+    /// After which transaction each of the latest openings began, by their numbers, of which renewed ones have none; of an engine without a history nothing. What nodes have
     /// of an opening beyond the next one's beginning is of a past that the store has lost.
     ///
     /// # Errors

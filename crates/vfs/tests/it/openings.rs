@@ -69,3 +69,26 @@ fn finding_05_a_mount_whose_metadata_is_older_than_what_nodes_know_changes_nothi
     let handle = world.volume.open(before.ino, libc::O_RDONLY).expect("opened");
     assert_eq!(world.volume.read(handle, 0, 10).expect("read").to_vec(), [7; 10]);
 }
+
+#[test]
+fn a_copy_of_the_same_opening_is_soon_an_older_one_and_the_mount_goes_on() {
+    let world = opened();
+    write(&world, "before", 100_000).expect("written");
+    let copy = Store::open(world.kv.after(world.kv.committed_count()), &Env::system()).expect("a copy");
+    // The opening began in 1970, and something has changed.
+    world.volume.check_opening().expect("it is the newest");
+    let transfer = world.volume.transfer();
+    let known_of = |store: &Store| {
+        let latest = store.openings().expect("read").latest.map(|latest| latest.opening);
+        world.runtime.block_on(transfer.look_for_openings(latest))
+    };
+    let newer = known_of(&copy).newer.expect("nodes know a newer opening");
+    assert!(newer.refuses(None).contains("an older copy"), "{newer:?}");
+    assert_eq!((newer.number, known_of(world.volume.store()).newer), (2, None));
+    write(&world, "after", 100_000).expect("written");
+    let segments = world.volume.store().segments(None, 10).expect("read");
+    assert!(segments.len() >= 2 && segments.iter().all(|(id, _)| id.opening() == 1), "{segments:?}");
+    // It was renewed a moment ago.
+    world.volume.check_opening().expect("it is the newest");
+    assert_eq!(world.volume.store().openings().expect("read").number(), 2);
+}
