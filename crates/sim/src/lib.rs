@@ -16,6 +16,9 @@ pub mod chaos;
 pub mod checks;
 pub mod client;
 pub mod commands;
+#[cfg(test)]
+#[path = "../../codes/tests/it/effort.rs"]
+mod effort;
 pub mod engine;
 pub mod faults;
 pub mod gossip;

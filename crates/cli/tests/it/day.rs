@@ -65,7 +65,7 @@ impl User {
                 use_once(&folder, round, &mut versions, &mut state);
                 longest = longest.max(began.elapsed());
                 // Users think, too; and the machine has others to serve.
-                std::thread::sleep(Duration::from_millis(20));
+                std::thread::sleep(Duration::from_millis(60));
             }
             (versions, longest)
         });

@@ -1,10 +1,26 @@
 //! Every family of codes as the policy of a volume: written, read with nodes lost, written with nodes lost, repaired, read
 //! with others lost.
 
+use crate::effort::is_long;
 use crate::sandbox::Sandbox;
 use std::fs;
 use std::path::Path;
 use weft_codes::Shape;
+
+/// Of the others a short run leaves out those that lie on nodes as one of these does.
+const LAYOUTS: [&str; 11] = [
+    "replica:3",
+    "raid6:5",
+    "rs:4+2",
+    "crs:4+2",
+    "embr:n=6,k=3",
+    "msbasic:4",
+    "basic-mbr:3+2,d=4",
+    "clay:4+2",
+    "mojette:4+2",
+    "ldpc:plank-5",
+    "lrc:6+2+2",
+];
 
 /// Codes to live by, a family's every layout that matters. A family without an entry fails the test.
 const SPECS: &[(&str, &[&str])] = &[
@@ -34,7 +50,7 @@ fn every_family_lives_in_a_volume() {
     for family in weft_codes::families() {
         let specs = SPECS.iter().find(|(name, _)| *name == family.name).map(|(_, specs)| *specs);
         let specs = specs.unwrap_or_else(|| panic!("{} has no spec in this test", family.name));
-        for spec in specs {
+        for spec in specs.iter().filter(|spec| is_long() || LAYOUTS.contains(spec)) {
             println!("{spec}");
             live(spec);
         }

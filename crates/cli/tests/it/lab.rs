@@ -1,5 +1,6 @@
 //! `weft lab`: an experiment is listed, run, and reported by one command each, and refuses what it does not know in one sentence.
 
+use crate::effort::is_long;
 use crate::sandbox::Sandbox;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,8 +37,14 @@ fn runs(name: &str) -> Vec<Sample> {
     samples(name, &said, &sandbox.path(name))
 }
 
+/// The other experiments with real transfers go through the same steps.
+const SHORT: &str = "left out of a short run: LONG=1 ./test";
+
 #[test]
 fn transfers_of_ncfs_run() {
+    if !is_long() {
+        return println!("{SHORT}");
+    }
     runs("ncfs-transfers");
 }
 
@@ -48,6 +55,9 @@ fn transfers_of_the_mojette_code_run() {
 
 #[test]
 fn video_editing_runs() {
+    if !is_long() {
+        return println!("{SHORT}");
+    }
     runs("video-editing");
 }
 
@@ -88,10 +98,11 @@ fn samples(name: &str, said: &str, folder: &str) -> Vec<Sample> {
 /// One volume on a server: several mounts, and several clients.
 #[test]
 fn many_mounts_and_clients_are_measured() {
-    let (postgres, etcd) = (Postgres::start(), Etcd::start(1));
+    let (postgres, etcd) = (Postgres::start(), is_long().then(|| Etcd::start(1)));
     let sandbox = Sandbox::empty();
-    let address = format!("postgres://weft@127.0.0.1:{}/weft", postgres.port());
-    for (server, folder) in [(address, "postgres"), (format!("etcd://127.0.0.1:{}", etcd.port(0)), "etcd")] {
+    let on_postgres = (format!("postgres://weft@127.0.0.1:{}/weft", postgres.port()), "postgres");
+    let on_etcd = etcd.iter().map(|etcd| (format!("etcd://127.0.0.1:{}", etcd.port(0)), "etcd"));
+    for (server, folder) in [on_postgres].into_iter().chain(on_etcd) {
         let said = sandbox.weft(["lab", "run", "many-mounts", "--server", &server, "--out", folder]).ok();
         let samples = samples("many-mounts", &said, &sandbox.path(folder));
         // What others are compared with.

@@ -10,6 +10,8 @@ mod content;
 mod convert;
 mod day;
 mod e2e;
+#[path = "../../../codes/tests/it/effort.rs"]
+mod effort;
 #[cfg(feature = "shared")]
 mod etcd;
 mod families;

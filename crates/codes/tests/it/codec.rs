@@ -1,6 +1,7 @@
 //! The front door: every family, any length, any loss; and whatever else callers hand it.
 
 use crate::conformance::CLAIMS;
+use crate::effort::is_long;
 use crate::random::Random;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -47,7 +48,9 @@ fn every_loss_is_recovered_exactly_when_the_rank_says_so() {
             let data = made_up(codec.code().shape().native_count * 5 - 2);
             let shards = codec.encode(&data);
             assert!(codec.verify(&shards).expect(&spec), "{spec}");
-            for pattern in 0..1u32 << n {
+            // A short run takes each third pattern of the larger codes: three is no factor of their number, so that all shards are lost.
+            let step = if is_long() || n < 7 { 1 } else { 3 };
+            for pattern in (0..1u32 << n).step_by(step) {
                 let lost: Vec<usize> = (0..n).filter(|shard| pattern >> shard & 1 == 1).collect();
                 let mut left = without(&shards, &lost);
                 let decoded = codec.decode(&left, data.len());

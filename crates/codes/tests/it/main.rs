@@ -3,6 +3,7 @@
 mod budgets;
 mod codec;
 mod conformance;
+mod effort;
 mod entries;
 mod examples;
 mod formats;

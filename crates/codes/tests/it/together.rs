@@ -1,6 +1,7 @@
-//! Several lost shards repaired together, at one place: every pattern of two and of three, to the bytes, and from no more
+//! Several lost shards repaired together, at one place: patterns of two and of three, to the bytes, and from no more
 //! symbols than other ways take.
 
+use crate::effort::is_long;
 use crate::plans::{equal_offers, is_sound};
 use weft_codes::{Code, Offer, Offers, Plan, Wanted, analysis};
 
@@ -83,9 +84,15 @@ fn two_and_three_are_repaired_from_no_more_than_other_ways_take() {
         let shape = code.shape();
         let all = Wanted::Natives((0..shape.native_count).collect());
         for (count, combines) in [(2, false), (2, true), (3, false), (3, true)] {
-            // Of many patterns, each seventh: that steps through all places, since no code has seven shards a group.
+            // Of many patterns, each seventh, or in a short run each 35th: that steps through all places, since no code has seven shards a group.
             let patterns = patterns(shape.n, count);
-            let step = if patterns.len() > MANY { 7 } else { 1 };
+            let step = if patterns.len() <= MANY {
+                1
+            } else if is_long() {
+                7
+            } else {
+                35
+            };
             for lost in patterns.iter().step_by(step).filter(|_| count <= shape.tolerance) {
                 let (have, plan) = repair(&*code, lost, combines);
                 is_sound(&*code, &Wanted::Shards(lost.clone()), &have, &plan);

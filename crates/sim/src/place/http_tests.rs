@@ -1,5 +1,6 @@
 //! A few histories over HTTP in every test run; `weft-sim run --http` has the many.
 
+use crate::effort::is_long;
 use crate::history::{Outcome, run};
 use crate::length::Length;
 use weft_env::planted::{Planted, with_planted};
@@ -10,7 +11,7 @@ fn lived(seed: u64, is_brief: bool) -> Outcome {
 
 #[test]
 fn one_seed_gives_one_history() {
-    for (seeds, is_brief) in [(2..4, false), (0..12, true)] {
+    for (seeds, is_brief) in [(2..3, false), (0..6, true)] {
         for seed in seeds {
             let (one, other) = (lived(seed, is_brief), lived(seed, is_brief));
             assert_eq!((one.digest, one.steps), (other.digest, other.steps), "seed {seed}, brief: {is_brief}");
@@ -20,7 +21,8 @@ fn one_seed_gives_one_history() {
 
 #[test]
 fn what_is_promised_is_kept() {
-    for (seeds, is_brief) in [(2..6, false), (0..60, true)] {
+    let (whole, brief) = if is_long() { (2..6, 0..60) } else { (2..4, 0..20) };
+    for (seeds, is_brief) in [(whole, false), (brief, true)] {
         for seed in seeds {
             let outcome = lived(seed, is_brief);
             assert!(outcome.complaints.is_empty(), "seed {seed}, brief: {is_brief}: {:?}", outcome.complaints);

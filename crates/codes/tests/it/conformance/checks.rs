@@ -1,6 +1,7 @@
 //! What is checked of each code.
 
 use super::{Claims, Lost};
+use crate::effort::is_long;
 use crate::plans::is_sound;
 use crate::random::Random;
 use crate::stripe::{Stripe, run, run_on};
@@ -15,12 +16,13 @@ use weft_codes::{
 /// Odd, so that every vector kernel has something left over.
 const SYMBOL_BYTES: usize = 67;
 const SEED: u64 = 20_260_101;
-/// Patterns of a code of many symbols, each of which takes some milliseconds: four lost of `crs:10+4` are 1,471.
-const MOST_PATTERNS: usize = 1500;
+/// Patterns of a code of many symbols, each of which takes some milliseconds: four lost of `crs:10+4` are 1,471. In a short run, and in a
+/// long one.
+const MOST_PATTERNS: [usize; 2] = [300, 1500];
 /// What proving a tolerance may take, a second or two: all patterns of `clay:8+4`.
 const PROOF_EFFORT: u64 = 16 * EFFORT;
-/// Patterns, questions and ranges where not all are tried.
-const SAMPLES: usize = 60;
+/// Patterns, questions and ranges where not all are tried, in a short run and in a long one.
+const SAMPLES: [usize; 2] = [20, 60];
 /// Brute force tries every set of so many symbols at most; a few times where a dozen are exceeded.
 const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 16;
 const QUESTIONS_OF_MANY_SYMBOLS: usize = 4;
@@ -54,7 +56,7 @@ pub fn conforms(claims: &Claims) {
             code.answers_as_the_rank_says(&lost);
         }
         let mut random = Random(SEED);
-        for _ in 0..SAMPLES {
+        for _ in 0..SAMPLES[usize::from(is_long())] {
             let lost_count = 1 + random.below(code.erasures.most_lost() + 1);
             code.answers_as_the_rank_says(&random.distinct(code.shape().n, lost_count));
         }
@@ -86,7 +88,7 @@ impl Code {
         let is_enough = |pattern: &u32| pattern.count_ones() as usize <= self.erasures.most_lost();
         let all = if n <= 14 { 1u32 << n } else { 0 };
         let patterns: Vec<Vec<usize>> = (0..all).filter(is_enough).map(shards).collect();
-        if patterns.len() <= MOST_PATTERNS { patterns } else { Vec::new() }
+        if patterns.len() <= MOST_PATTERNS[usize::from(is_long())] { patterns } else { Vec::new() }
     }
 
     fn spec(&self) -> &str {
@@ -209,7 +211,7 @@ impl Code {
     fn respects_prices(&self) {
         let shape = self.shape();
         let mut random = Random(SEED);
-        for question in 0..SAMPLES {
+        for question in 0..SAMPLES[usize::from(is_long())] {
             let mut offer = |shard: usize| Offer {
                 combines: shard.is_multiple_of(2),
                 request_price: random.below(4) as Price,
