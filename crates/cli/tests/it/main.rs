@@ -19,6 +19,7 @@ mod gossip;
 mod grow;
 mod helpers;
 mod house;
+mod json;
 mod kinds;
 mod lab;
 #[cfg(feature = "shared")]
