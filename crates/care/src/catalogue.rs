@@ -4,6 +4,7 @@
 //!
 //! The calls block, on a disk or a server, and tasks call them: a catalogue lets the other tasks of a runtime go on meanwhile.
 
+#[cfg(any(test, feature = "memory"))]
 pub mod memory;
 
 use std::collections::BTreeSet;

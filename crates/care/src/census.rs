@@ -115,6 +115,15 @@ impl Tally {
         self.whole_count == self.segment_count
     }
 
+    /// Files that have lost more bytes here than in `before`. Names that are equal once shown as text count as one.
+    pub fn lost_since(&self, before: &Tally) -> BTreeSet<String> {
+        let count = |tally: &Tally, path: &str| -> u64 {
+            tally.lost_bytes.get(path).map_or(0, |lost| lost.iter().map(|range| range.end - range.start).sum())
+        };
+        let has_lost_more = |path: &&String| count(self, path) > count(before, path);
+        self.lost_paths.iter().filter(has_lost_more).cloned().collect()
+    }
+
     /// Counts a segment, given the verdicts on its shards.
     ///
     /// # Errors

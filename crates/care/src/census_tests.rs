@@ -114,3 +114,31 @@ fn what_is_dead_is_counted_apart() {
     assert_eq!(dead, Dead { segment_count: 1, bytes: record(&SPREAD).stored_bytes() });
     assert_eq!(glance(&catalogue, &Roster::default()), Ok(tally));
 }
+
+/// A file that has lost one segment may lose another, and two names may look equal.
+#[test]
+fn a_file_that_has_lost_bytes_can_lose_more() {
+    let damaged = |segments: &[(u128, usize)]| {
+        let catalogue = MemoryCatalogue::default();
+        let (mut tally, mut margins) = (Tally::default(), Margins::default());
+        for (segment, lost) in segments {
+            catalogue.commit(SegmentId(*segment), record(&SPREAD), "/big");
+            tally
+                .add(
+                    SegmentId(*segment),
+                    &record(&SPREAD),
+                    &verdicts(*lost, 0),
+                    &Roster::default(),
+                    &mut margins,
+                    &catalogue,
+                )
+                .expect("added");
+        }
+        tally
+    };
+    let (before, after) = (damaged(&[(1, 3), (2, 0)]), damaged(&[(1, 3), (2, 3)]));
+    assert_eq!(before.lost_paths, after.lost_paths);
+    assert_eq!(after.lost_since(&before), ["/big".to_owned()].into());
+    assert_eq!(after.lost_since(&after), BTreeSet::new());
+    assert_eq!(before.lost_since(&after), BTreeSet::new());
+}

@@ -35,7 +35,7 @@ fn watch() -> Watch {
 }
 
 #[test]
-fn silence_is_suspected_at_once_and_lost_only_after_patience() {
+fn silence_is_suspected_at_once_and_lost_only_after_the_timeout() {
     let mut watch = watch();
     let one_silent = [Found::Silent, Found::Answering, Found::Answering];
     assert_eq!(see(&mut watch, &one_silent, 1_000), [Transition::Suspected(id(1))]);

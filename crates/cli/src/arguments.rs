@@ -9,7 +9,10 @@ use std::path::PathBuf;
 use weft_engine::MetaUrl;
 
 /// What `META` is, for every command.
-pub const META_HELP: &str = "Metadata of the volume: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME";
+pub const META_HELP: &str = match cfg!(feature = "shared") {
+    true => "Metadata of the volume: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME",
+    false => "Metadata of the volume: FILE (this program was built without postgres:// and etcd://)",
+};
 
 /// Reads `META`.
 pub fn meta_url() -> impl TypedValueParser<Value = MetaUrl> {

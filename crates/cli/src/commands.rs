@@ -42,8 +42,8 @@ use std::process::ExitCode;
 
 /// One POSIX drive of any folders, disks, servers and buckets, which survives the loss of some of them.
 ///
-/// META is the metadata of a volume: FILE, postgres://HOST/DATABASE or etcd://HOST/NAME. `weft quickstart ./try` shows everything at once; `weft COMMAND --help` has
-/// examples.
+/// META is the metadata of a volume: FILE, or, built with `--features shared`, postgres://HOST/DATABASE or etcd://HOST/NAME. `weft quickstart ./try` shows
+/// everything at once; `weft COMMAND --help` has examples.
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, max_term_width = 100)]
 pub struct Arguments {

@@ -1,19 +1,17 @@
 use super::*;
 
-/// Commands for people that do something: those without commands of their own, and `care`, which has both.
-fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+/// Commands for people below `command`, groups of commands included.
+fn below(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help" && !sub.is_hide_set()) {
         let path = format!("{path} {}", sub.get_name());
-        if !sub.has_subcommands() || path == "weft care" {
-            found.push((path.clone(), sub.clone()));
-        }
-        leaves(sub, &path, found);
+        found.push((path.clone(), sub.clone()));
+        below(sub, &path, found);
     }
 }
 
-fn all_leaves() -> Vec<(String, clap::Command)> {
+fn all_commands() -> Vec<(String, clap::Command)> {
     let mut found = Vec::new();
-    leaves(&command(), "weft", &mut found);
+    below(&command(), "weft", &mut found);
     found
 }
 
@@ -30,8 +28,8 @@ fn every_command_is_in_one_group() {
 
 #[test]
 fn every_command_has_an_example_that_it_takes() {
-    for (path, leaf) in all_leaves() {
-        let help = leaf.get_after_help().map(ToString::to_string).unwrap_or_default();
+    for (path, shown) in all_commands() {
+        let help = shown.get_after_help().map(ToString::to_string).unwrap_or_default();
         let examples: Vec<&str> = help.lines().filter_map(|line| Some(&line[line.find("weft ")?..])).collect();
         assert!(!examples.is_empty(), "{path} --help has no example");
         for example in examples {
@@ -44,9 +42,18 @@ fn every_command_has_an_example_that_it_takes() {
 
 #[test]
 fn every_argument_has_a_help_text() {
-    for (path, leaf) in all_leaves() {
-        for argument in leaf.get_arguments().filter(|argument| !argument.is_hide_set()) {
+    for (path, shown) in all_commands() {
+        for argument in shown.get_arguments().filter(|argument| !argument.is_hide_set()) {
             assert!(argument.get_help().is_some(), "{path}: {} has no help", argument.get_id());
         }
+    }
+}
+
+#[test]
+fn the_help_of_meta_offers_the_engines_that_this_program_has() {
+    for address in ["postgres://host/database", "etcd://host/name"] {
+        let is_taken = weft_engine::MetaUrl::parse(address.as_ref()).is_ok();
+        let is_refused = crate::arguments::META_HELP.contains("was built without");
+        assert_eq!(is_taken, !is_refused, "{address}");
     }
 }

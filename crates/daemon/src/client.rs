@@ -456,12 +456,12 @@ impl DaemonNode {
             }
             // A place without an owner refuses whatever else than to be claimed.
             None if request.of.is_none() => Ok(()),
-            _ => Err(self.not_a_node("it says not which node it is")),
+            _ => Err(self.not_a_node("it did not identify itself")),
         }
     }
 
     fn not_a_node(&self, why: &str) -> NodeError {
-        let detail = format!("what answers at {} is no node ({why}): see what runs there", self.address());
+        let detail = format!("the server at {} is no node ({why}): check the program that runs there", self.address());
         self.error(NodeErrorKind::WrongNode, detail)
     }
 
@@ -656,7 +656,7 @@ impl Node for DaemonNode {
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
         let answer = self.ask_node(NodeRequest::new(Method::GET, "/identity")).await?;
-        NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it says not which node it is"))
+        NodeIdentity::decode(&answer.body).map_err(|_| self.not_a_node("it did not identify itself"))
     }
 }
 
@@ -686,7 +686,7 @@ pub async fn members_granted(url: &DaemonUrl, key: Key, grant: Arc<Grant>, env: 
 async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
     let members = node.members().await?;
     if members.is_empty() {
-        let detail = format!("{} knows not even itself: see what runs there", node.url);
+        let detail = format!("{} does not identify itself: check the program that runs there", node.url);
         return Err(node.error(NodeErrorKind::WrongNode, detail));
     }
     Ok(members)

@@ -479,7 +479,7 @@ async fn a_limit_of_bytes_a_second_is_kept_shared_and_said() {
     for get in gets {
         assert_eq!(get.await.unwrap(), bytes);
     }
-    // The put's last piece and two MiB at 4 MiB/s, on any machine.
+    // The put's last piece and two MiB at 4 MiB/s: a limit lasts on any machine.
     assert!(began.elapsed() >= Duration::from_millis(450), "{:?}", began.elapsed());
     // So many at once are more than it sends in five seconds.
     let mut many = tokio::task::JoinSet::new();

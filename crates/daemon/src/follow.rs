@@ -10,7 +10,7 @@ use super::addresses::Addresses;
 use super::auth::Key;
 use super::client::{CAPABILITY, DaemonNode, members};
 use super::link_set::{Errand, LinkSet};
-use super::links::{PIECES_AT_ONCE, READ_PATIENCE, WRITE_PATIENCE, pieces};
+use super::links::{PIECES_AT_ONCE, READ_TIMEOUT, WRITE_TIMEOUT, pieces};
 use super::loads::Loads;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -224,7 +224,7 @@ impl LinkedNode {
     /// # Errors
     /// It does not answer, is none, or refuses.
     pub async fn ask_objects(&self, question: Bytes) -> Result<Bytes, NodeError> {
-        self.call(0, READ_PATIENCE, |node| {
+        self.call(0, READ_TIMEOUT, |node| {
             let question = question.clone();
             async move { node.ask_objects(question).await }
         })
@@ -240,13 +240,13 @@ impl LinkedNode {
     async fn call<T, F>(
         &self,
         bytes: u64,
-        patience: Duration,
+        timeout: Duration,
         call: impl Fn(Arc<DaemonNode>) -> F + Send + Sync,
     ) -> Result<T, NodeError>
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let errand = Errand { class: self.class, bytes, patience };
+        let errand = Errand { class: self.class, bytes, timeout };
         let (url, links) = self.at.read().clone();
         let answered = links.call(errand, &call).await;
         let Some((member, book)) = &self.follow else { return answered };
@@ -303,13 +303,13 @@ impl Node for LinkedNode {
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        self.call(bytes, WRITE_PATIENCE, |node| async move { node.put(key, parts).await }).await
+        self.call(bytes, WRITE_TIMEOUT, |node| async move { node.put(key, parts).await }).await
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
         let get = |range: Range<u64>| async move {
             let bytes = range.end.saturating_sub(range.start).min(SHARD_BYTES_MAX);
-            self.call(bytes, READ_PATIENCE, |node| {
+            self.call(bytes, READ_TIMEOUT, |node| {
                 let range = range.clone();
                 async move { node.get(key, range).await }
             })
@@ -346,7 +346,7 @@ impl Node for LinkedNode {
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.call(0, READ_PATIENCE, |node| async move { node.stat(key).await }).await
+        self.call(0, READ_TIMEOUT, |node| async move { node.stat(key).await }).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
@@ -355,7 +355,7 @@ impl Node for LinkedNode {
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
         let asked = AtomicU32::new(0);
-        let removed = self.call(0, WRITE_PATIENCE, |node| {
+        let removed = self.call(0, WRITE_TIMEOUT, |node| {
             asked.fetch_add(1, Ordering::Relaxed);
             async move { node.remove(key).await }
         });
@@ -371,6 +371,6 @@ impl Node for LinkedNode {
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.call(0, READ_PATIENCE, |node| async move { node.identity().await }).await
+        self.call(0, READ_TIMEOUT, |node| async move { node.identity().await }).await
     }
 }

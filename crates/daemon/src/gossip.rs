@@ -191,7 +191,7 @@ impl Gossiper {
             };
             let clock = self.env.clock.clone();
             self.env.spawner.task(Box::pin(async move {
-                let errand = Errand { class: Class::Foreground, bytes: 0, patience: PACKET_DEADLINE };
+                let errand = Errand { class: Class::Foreground, bytes: 0, timeout: PACKET_DEADLINE };
                 let told = peer.call(errand, |node| {
                     let packet = packet.clone();
                     async move { node.tell(packet).await }

@@ -37,7 +37,7 @@ pub(super) struct Errand {
     /// Bytes that it moves.
     pub(super) bytes: u64,
     /// When it is made over another link as well although its own one answers.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// The links of one daemon, the address that the user was given first.
@@ -281,7 +281,7 @@ impl LinkSet {
             probe,
             allowance,
             has_other: self.choose(links, tried, errand.bytes).is_some(),
-            patience: errand.patience,
+            timeout: errand.timeout,
         })
     }
 

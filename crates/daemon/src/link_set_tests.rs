@@ -141,7 +141,7 @@ async fn states(node: &LinkedNode) -> Vec<(String, bool)> {
     node.links().await.into_iter().map(|link| (link.address, link.state != LinkState::Down)).collect()
 }
 
-const READ: Errand = Errand { class: Class::Foreground, bytes: 0, patience: Duration::from_secs(1) };
+const READ: Errand = Errand { class: Class::Foreground, bytes: 0, timeout: Duration::from_secs(1) };
 
 /// A read of all that there is of a shard asked for as many pieces as the longest shard has, and took all connections that a daemon grants.
 #[tokio::test(flavor = "multi_thread")]

@@ -46,9 +46,9 @@ const SPEED_TIME: Duration = Duration::from_millis(200);
 pub(super) const SAMPLE_BYTES_MIN: u64 = 64 << 10;
 
 /// A read that stands still for so long is made over another link as well, though its own one answers: big packets may be lost there.
-pub(super) const READ_PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same of a write: a disk may take long, and the bytes are sent twice.
-pub(super) const WRITE_PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// While a link is at work a sample lasts so long at least: requests that end together would make short ones of many bytes.
 pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
@@ -132,7 +132,7 @@ pub(super) struct Look {
     /// May the request be made over another link that is up?
     pub(super) has_other: bool,
     /// When it is made there in any case.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// What to do about a request that has no answer yet.
@@ -153,11 +153,11 @@ pub(super) fn judge(look: &Look) -> Verdict {
     if look.has_other && !matches!(look.standing, Standing::Up) {
         return Verdict::Leave;
     }
-    if look.has_other && look.quiet >= look.patience {
+    if look.has_other && look.quiet >= look.timeout {
         return Verdict::Hedge;
     }
-    let until_patience = look.patience.checked_sub(look.quiet).filter(|left| !left.is_zero()).unwrap_or(QUIET);
-    let wait = |time: Duration| Verdict::Wait(time.min(until_patience));
+    let until_timeout = look.timeout.checked_sub(look.quiet).filter(|left| !left.is_zero()).unwrap_or(QUIET);
+    let wait = |time: Duration| Verdict::Wait(time.min(until_timeout));
     let heard = look.quiet.min(look.unheard);
     if heard < QUIET {
         return wait(QUIET - heard);

@@ -53,7 +53,7 @@ proptest! {
     #[test]
     fn a_request_is_looked_at_again_and_never_given_up(
         quiet_ms in 0_u64..20_000, unheard_ms in 0_u64..20_000, standing in 0..4, age in proptest::option::of((0_u64..3000, any::<bool>())),
-        allowance_ms in 150_u64..1000, has_other in any::<bool>(), patience_ms in 500_u64..20_000,
+        allowance_ms in 150_u64..1000, has_other in any::<bool>(), timeout_ms in 500_u64..20_000,
     ) {
         let standing = [Standing::New, Standing::Up, Standing::Doubted, Standing::Down][standing as usize];
         let look = Look {
@@ -63,7 +63,7 @@ proptest! {
             probe: age.map(|(age_ms, heard)| (Duration::from_millis(age_ms), heard)),
             allowance: Duration::from_millis(allowance_ms),
             has_other,
-            patience: Duration::from_millis(patience_ms),
+            timeout: Duration::from_millis(timeout_ms),
         };
         match judge(&look) {
             Verdict::Wait(time) => prop_assert!(!time.is_zero() && time <= ALLOWANCE_MAX),
@@ -105,7 +105,7 @@ fn look(quiet: u32, probe: Option<(u32, bool)>) -> Look {
         probe: probe.map(|(age, heard)| (MS * age, heard)),
         allowance: ALLOWANCE_MIN,
         has_other: true,
-        patience: READ_PATIENCE,
+        timeout: READ_TIMEOUT,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The worker that keeps a volume whole, inside a process that does something else, or nothing else.
 
-use crate::catalogue::{StoreCatalogue, failed};
+use crate::catalogue::{StoreCatalogue, beside_tasks, failed};
 use crate::error::EngineError;
 use crate::keeper::Keeper;
 use crate::runtime::holder;
@@ -9,9 +9,11 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use weft_care::CatalogueError;
 use weft_care::watch::Timeouts;
 use weft_care::worker::{Options, Worker};
-use weft_meta::MetaUrl;
+use weft_meta::{MetaUrl, Store};
+use weft_transfer::Fleet;
 use weft_vfs::Volume;
 use weft_vfs::node_watcher::NodeWatcher;
 
@@ -33,7 +35,7 @@ impl Caring {
     pub(crate) fn of_volume(volume: &Arc<Volume>, runtime: &Handle) -> Result<Caring, EngineError> {
         let followed = Arc::downgrade(volume);
         let follow_nodes = move || match followed.upgrade() {
-            Some(volume) => volume.follow_nodes().map(drop).map_err(failed),
+            Some(volume) => beside_tasks(|| volume.follow_nodes()).map(drop).map_err(failed),
             None => Ok(()),
         };
         let worker = Worker {
@@ -53,7 +55,7 @@ impl Caring {
     pub fn of_keeper(keeper: &Keeper, meta: &MetaUrl, timeouts: Timeouts) -> Result<Caring, EngineError> {
         let (store, transfer, opener) = (keeper.store.clone(), keeper.transfer.clone(), keeper.opener.clone());
         let node_watcher = Mutex::new(NodeWatcher::new(Box::new(move |store| opener.members(store))));
-        let follow_nodes = move || node_watcher.lock().follow(&store, transfer.fleet()).map(drop).map_err(failed);
+        let follow_nodes = move || follow(&node_watcher, &store, transfer.fleet());
         let worker = Worker {
             catalogue: Arc::new(StoreCatalogue::short_lived(keeper.store.clone(), meta)),
             transfer: keeper.transfer.clone(),
@@ -88,3 +90,12 @@ impl Caring {
         runtime.block_on(self.task).map_err(|_| EngineError::Panicked { what })
     }
 }
+
+/// Has the fleet follow the node table. It reads metadata and may open nodes, so other tasks go on meanwhile.
+fn follow(node_watcher: &Mutex<NodeWatcher>, store: &Store, fleet: &Fleet) -> Result<(), CatalogueError> {
+    beside_tasks(|| node_watcher.lock().follow(store, fleet)).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+#[path = "caring_tests.rs"]
+mod tests;

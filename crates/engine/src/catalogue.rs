@@ -89,7 +89,7 @@ impl StoreCatalogue {
 }
 
 /// Does work that blocks. A thread that runs tasks passes the others to another thread first.
-fn beside_tasks<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn beside_tasks<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),

@@ -1,16 +1,16 @@
 //! A volume that this process owns, or reads as a mount does, with its background work.
 
 use crate::caring::{Caring, Metrics};
-use crate::catalogue::StoreCatalogue;
 use crate::error::EngineError;
+use crate::keeper::Keeper;
 use crate::kinds::kinds_of;
 use crate::replica::{ReplicaSizes, Replicator};
+use crate::reports::StatusReport;
 use crate::runtime::{Threads, runtime};
 use crate::trash_emptier::TrashEmptier;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-use weft_care::{Roster, Tally};
 use weft_env::Env;
 use weft_meta::MetaUrl;
 use weft_transfer::DiskRoom;
@@ -44,6 +44,7 @@ pub struct Engine {
     trash_emptier: Option<TrashEmptier>,
     caring: Option<Caring>,
     replicator: Option<Replicator>,
+    meta: MetaUrl,
     /// Runs transfers as long as the volume lives.
     runtime: Threads,
 }
@@ -69,7 +70,8 @@ impl Engine {
         let opener = Opener::new(kinds_of(Some(meta), short_circuit, env));
         let transfer = (transfer, disk_cache);
         let volume = weft_vfs::open::open_volume(meta, mountpoint, opener, settings, transfer, env, runtime.handle())?;
-        let mut engine = Engine { volume, trash_emptier: None, caring: None, replicator: None, runtime };
+        let mut engine =
+            Engine { volume, trash_emptier: None, caring: None, replicator: None, meta: meta.clone(), runtime };
         let handle = engine.runtime.handle();
         if empties_trash {
             engine.trash_emptier = Some(TrashEmptier::start(&engine.volume, &handle.into())?);
@@ -106,11 +108,9 @@ impl Engine {
     /// How safe every file is, after all nodes were asked.
     ///
     /// # Errors
-    /// Metadata cannot be read.
-    pub fn tally(&self) -> Result<Tally, EngineError> {
-        let catalogue = StoreCatalogue::new(self.volume.store().clone());
-        let roster = self.runtime.block_on(Roster::look(&catalogue, self.volume.transfer()))?;
-        Ok(weft_care::glance(&catalogue, &roster)?)
+    /// As of [`Keeper::status`].
+    pub fn status(&self) -> Result<StatusReport, EngineError> {
+        Keeper::of(self.volume.store().clone(), &self.meta, None)?.status()
     }
 
     /// Waits until nodes have all metadata that was committed before.

@@ -22,7 +22,7 @@ use weft_vfs::open::{Opener, open_transfer};
 pub struct Loss {
     /// By name.
     pub nodes: Vec<String>,
-    /// Paths of files, sorted.
+    /// Paths of files that would lose bytes, sorted.
     pub paths: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Keeper {
         Ok(self.runtime.block_on(Roster::probe(&*self.catalogue, &self.transfer))?)
     }
 
-    /// Which files would be lost, in part or whole, if these nodes were gone for good, and are not lost already.
+    /// Files that would lose bytes, beyond those that are lost already, if these nodes were gone for good.
     ///
     /// # Errors
     /// Metadata cannot be read.
@@ -98,7 +98,7 @@ impl Keeper {
         let before = weft_care::glance(&*self.catalogue, &roster)?;
         roster.presume_lost(&nodes.iter().copied().collect());
         let after = weft_care::glance(&*self.catalogue, &roster)?;
-        let paths = after.lost_paths.difference(&before.lost_paths).cloned().collect();
+        let paths = after.lost_since(&before).into_iter().collect();
         Ok(Loss { nodes: nodes.iter().map(|id| roster.name(*id)).collect(), paths })
     }
 

@@ -81,11 +81,13 @@ pub use trash_emptier::TrashEmptier;
 pub use weft_cluster::set_count;
 pub use weft_daemon::DAEMON_PORT;
 pub use weft_env::{Clock, Env, SystemClock};
+pub use weft_format::Ino;
 pub use weft_meta::fsck::Progress as CheckProgress;
 pub use weft_meta::owner::Holder;
 use weft_meta::{Access, MetaError, Store};
 pub use weft_meta::{MetaUrl, without_password};
 pub use weft_vfs::Settings as VolumeSettings;
+pub use weft_vfs::{Caller, Volume};
 
 /// The metadata at `meta`, beside the owner of the volume.
 ///

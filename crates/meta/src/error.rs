@@ -65,7 +65,7 @@ pub enum MetaError {
     #[error("segment {0} changed meanwhile; its record must be read again")]
     SegmentChanged(SegmentId),
     /// What was to be done, another may do now.
-    #[error("the lease `{lease}` has another holder now: what was under way here is left to it")]
+    #[error("the lease `{lease}` has another holder now, which goes on with the work")]
     Fenced {
         /// Its name.
         lease: String,

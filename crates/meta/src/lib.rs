@@ -13,6 +13,7 @@
     allow(dead_code, unused_imports, reason = "some of it serves those engines alone")
 )]
 
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod deltas;
 mod descriptor;

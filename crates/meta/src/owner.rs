@@ -301,7 +301,7 @@ pub fn current_owner(metadata: &Path, clock: &dyn Clock) -> io::Result<Option<Ho
         }
         clock.block(RETRY_PAUSE);
     }
-    refused("is being changed by a process that should have ended long ago, or by one after another; ask again")
+    refused("is still locked by a short-lived process, or by several in a row; try again")
 }
 
 /// Companions lie beside the file itself, not beside a symbolic link to it: SQLite's log does, too.

@@ -142,7 +142,7 @@ pub trait Node: Send + Sync {
     /// What it can do, and its prices.
     fn capability(&self) -> &Capability;
 
-    /// The same node, asked by somebody nobody waits for; `None`: it makes no difference to it.
+    /// A view of this node whose requests count as background traffic; `None`: the node does not distinguish.
     fn in_background(&self) -> Option<Arc<dyn Node>> {
         None
     }

@@ -62,7 +62,7 @@ pub fn is_due(round: u64, position: usize) -> bool {
 
 /// For how long something is missing before the member at `position` makes it.
 #[must_use]
-pub fn patience(least: Duration, position: usize) -> Duration {
+pub fn rebuild_after(least: Duration, position: usize) -> Duration {
     least * (1 + position.min(6) as u32)
 }
 

@@ -24,7 +24,7 @@ fn the_first_looks_in_every_round_and_the_others_all_the_same() {
     assert!((0..64).all(|round| is_due(round, 0)));
     assert_eq!((0..64).filter(|round| is_due(*round, 3)).count(), 8);
     assert!(is_due(64, usize::MAX));
-    assert_eq!(patience(Duration::from_secs(60), 2), Duration::from_secs(180));
+    assert_eq!(rebuild_after(Duration::from_secs(60), 2), Duration::from_secs(180));
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub enum ObjectError {
     #[error("the bytes to store cannot be read")]
     Source(#[source] io::Error),
     /// The target of a get.
-    #[error("what was read cannot be written")]
+    #[error("the object cannot be written to its destination")]
     Target(#[source] io::Error),
     /// Too much for one object.
     #[error("{name} is not stored: an object has at most {OBJECT_SEGMENTS_MAX} segments, and this one is longer")]
@@ -132,7 +132,7 @@ pub enum ObjectError {
     },
     /// Its bytes are not those that were put.
     #[error(
-        "{name} (version {version}) cannot be read: what its shards give in segment {segment} is not what was put, and no shard's digest says which of them is wrong"
+        "{name} (version {version}) cannot be read: segment {segment}, decoded from its shards, differs from the stored one, and no digest says which shard is wrong"
     )]
     Forged {
         /// The object.

@@ -301,7 +301,7 @@ impl Node for NotedNode {
             true => None,
             false => {
                 let record = ObjectRecord::unseal(host.identity.volume, key, &parts.concat());
-                let none = |error| host.refused(format!("what is to be stored as record {key} is none: {error}"));
+                let none = |error| host.refused(format!("the bytes to store as record {key} are no record: {error}"));
                 Some(record.map_err(none)?)
             }
         };

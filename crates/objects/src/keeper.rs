@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, first_of, is_due, is_short, missing, patience, targets};
+use crate::care::{Matter, Observed, first_of, is_due, is_short, missing, rebuild_after, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -45,7 +45,7 @@ pub trait Neighbourhood: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeeperSettings {
     /// For how long a shard is to be found nowhere before it is rebuilt.
-    pub patience: Duration,
+    pub rebuild_after: Duration,
     /// For how long shards without a record are kept: longer than any put takes.
     pub leftover_grace: Duration,
     /// For how long a version is kept after a newer one: longer than a read of it takes.
@@ -63,7 +63,7 @@ pub struct KeeperSettings {
 impl Default for KeeperSettings {
     fn default() -> Self {
         Self {
-            patience: Duration::from_secs(600),
+            rebuild_after: Duration::from_secs(600),
             leftover_grace: Duration::from_secs(3600),
             superseded_grace: Duration::from_secs(600),
             pause: Duration::from_secs(30),
@@ -366,7 +366,7 @@ impl Keeper {
             let gone = missing(width, &there);
             is_whole &= width - gone.len() >= least;
             let now = self.env.clock.now();
-            let limit = patience(self.settings.patience, position);
+            let limit = rebuild_after(self.settings.rebuild_after, position);
             let due: Vec<ShardIndex> = gone
                 .iter()
                 .copied()

@@ -46,7 +46,7 @@ const REST: Duration = Duration::from_secs(2400);
 const CONTENTS_BYTES_MAX: u64 = 60_000;
 const STEPS_MAX: u64 = 60_000_000;
 const SETTINGS: KeeperSettings = KeeperSettings {
-    patience: Duration::from_secs(60),
+    rebuild_after: Duration::from_secs(60),
     leftover_grace: Duration::from_secs(1800),
     superseded_grace: Duration::from_secs(300),
     pause: Duration::from_secs(15),

@@ -189,7 +189,7 @@ pub enum RecodeError {
     },
     /// A shard that was to be kept is lost or damaged.
     #[error(
-        "what was to be shard {index} of segment {segment} is not sound; repair it, or convert the segments by themselves"
+        "the shard chosen as shard {index} of segment {segment} is not sound; repair it, or convert the segments by themselves"
     )]
     Unsound {
         /// What it was to be of.

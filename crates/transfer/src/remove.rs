@@ -59,7 +59,7 @@ impl Transfer {
 
 async fn remove(inner: &Inner, shard: Removable) -> Result<(), NodeError> {
     let Item::Shard(node, key) = shard.item() else {
-        return Err(NodeError::new(NodeErrorKind::Unsupported, "every node", "what is to be removed is no shard"));
+        return Err(NodeError::new(NodeErrorKind::Unsupported, "every node", "the item to remove is no shard"));
     };
     inner.change(node, 0, async move |node| node.remove(key).await).await
 }

@@ -36,7 +36,7 @@ fn parse_deleted(value: &[u8]) -> Result<(u64, Ino), VfsError> {
         let (deleted_ms, ino) = std::str::from_utf8(value).ok()?.split_once(' ')?;
         Some((deleted_ms.parse().ok()?, Ino(ino.parse().ok()?)))
     };
-    parse().ok_or(VfsError::Invalid("what was deleted is named by a time in milliseconds, a blank and an inode number"))
+    parse().ok_or(VfsError::Invalid("a deleted file is named by a time in milliseconds, a blank and an inode number"))
 }
 
 impl Volume {

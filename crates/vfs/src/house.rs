@@ -112,7 +112,7 @@ impl Volume {
             && let Err(error) = self.settle_journal(rounds)
         {
             // The bytes stay in the journal. It is the one that keeps house all the same.
-            tracing::debug!("what is journaled was not moved to segments: {error}");
+            tracing::debug!("journaled bytes were not moved to segments: {error}");
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl Volume {
             let request = write_request(&policy.record, new.id, data);
             let receipt = self.runtime().block_on(self.transfer().write(request)).map_err(VfsError::Write)?;
             let moved_bytes = self.store.move_journal(&copied, new.id, &receipt.record, now)?;
-            tracing::debug!(segment = %new.id, moved_bytes, "what was journaled is in a segment");
+            tracing::debug!(segment = %new.id, moved_bytes, "journaled bytes are in a segment");
             if !receipt.missing.is_empty() {
                 self.store.mark_damaged(new.id)?;
             }

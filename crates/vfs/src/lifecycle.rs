@@ -103,7 +103,7 @@ impl Volume {
             }
         }
         if let Err(error) = self.store.leave() {
-            tracing::debug!("what this process has noted stays until others see that it has ended: {error}");
+            tracing::debug!("notes of this process stay until others see that it has ended: {error}");
         }
         // A holder of the store may outlive the process's last moment.
         if !self.read_only

@@ -185,7 +185,7 @@ impl MemoryCatalogue {
 }
 
 fn of_another_kind() -> CatalogueError {
-    CatalogueError::Failed("what is to be removed is of another kind".into())
+    CatalogueError::Failed("the item to remove is of another kind".into())
 }
 
 fn page<K: Ord + Clone, V, T>(

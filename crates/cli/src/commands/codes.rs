@@ -15,6 +15,9 @@ use anyhow::Result;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  weft codes list
+  weft codes show rs:4+2")]
 pub enum Arguments {
     /// List the families of codes, with the losses, storage and repair reads of an example of each
     List(list::Arguments),

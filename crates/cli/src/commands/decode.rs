@@ -28,8 +28,8 @@ use weft_engine::transfers::shard_files::list;
 /// --check: 0 if every shard is intact, 2 if some are missing or damaged, 3 if a file cannot be restored.
 ///
 /// With --stream, each DIR is a file, pipe or tape with one shard. All are read once, in step and in little memory, and the file is written
-/// to standard output as far as it is verified: each part by the checksums of its frames, the whole by its digest at the end. So what a
-/// reader gets is right, and complete only if the exit status is 0.
+/// to standard output as far as it is verified: each part by the checksums of its frames, the whole by its digest at the end. So a
+/// reader gets correct bytes, and all of them only if the exit status is 0.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   weft decode photos.tar.shards

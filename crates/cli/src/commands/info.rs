@@ -81,7 +81,7 @@ impl Syncing {
         let Some(ended) = self.ended else { return };
         match ended.recv_timeout(SYNC_TIMEOUT.saturating_sub(self.began.elapsed())) {
             Ok(Ok(())) => {}
-            failed => tracing::debug!(?failed, "what was just written may not be seen"),
+            failed => tracing::debug!(?failed, "the last writes may not be seen"),
         }
     }
 }

@@ -11,6 +11,8 @@ use weft_lab::run::directory_name;
 use weft_lab::{Bench, RunInfo, Scale};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example:
+  weft lab run durability")]
 pub enum Arguments {
     /// List the experiments
     List(ListArguments),

@@ -12,6 +12,8 @@ use std::process::ExitCode;
 use weft_engine::{MetaUrl, dump};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example:
+  weft meta dump meta.db meta.txt")]
 pub enum Arguments {
     /// Write a volume's metadata to a new file as text, even while the volume is mounted. It contains the keys of nodes
     #[command(after_help = "Example:

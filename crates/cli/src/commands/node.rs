@@ -19,6 +19,9 @@ use weft_format::records::{NodeLimits, NodeState, Timestamp};
 use weft_gateways::fuse::mounts;
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  weft node add meta.db disk1 /mnt/disk1
+  weft node list meta.db")]
 pub enum Arguments {
     /// Add a node to a volume: a folder, a device or an address
     #[command(after_help = "Examples:
@@ -34,7 +37,8 @@ pub enum Arguments {
         place: String,
         #[command(flatten)]
         key: KeyFile,
-        /// Failure domain: nodes of one domain fail together, and a segment never has two shards in one [default: the node's name]
+        /// Failure domain, outermost level first, as in site1/rack3/host7: nodes of one domain fail together. A segment has one shard in each,
+        /// unless `weft placement` says otherwise [default: the node's name]
         #[arg(long)]
         domain: Option<String>,
         /// Share of the data that the node takes, relative to other nodes [default: its size in GiB]
@@ -141,7 +145,8 @@ pub enum Arguments {
         meta: Meta,
         /// Name of the node
         name: String,
-        /// Failure domain: nodes of one domain fail together, and a segment never has two shards in one
+        /// Failure domain, outermost level first, as in site1/rack3/host7: nodes of one domain fail together. A segment has one shard in each,
+        /// unless `weft placement` says otherwise
         #[arg(long, required_unless_present_any = ["weight", "read_only"])]
         domain: Option<String>,
         /// Share of the data that the node takes, relative to other nodes

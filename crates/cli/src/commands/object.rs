@@ -32,6 +32,9 @@ impl Cluster {
 }
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  weft object put events.root run7/events.root --from n1,n2 --cluster-key all.key
+  weft object get run7/events.root events.root --from n1,n2 --cluster-key all.key")]
 pub enum Arguments {
     /// Store a file as an object
     #[command(after_help = "Examples:
@@ -246,7 +249,10 @@ fn ls(prefix: &str, objects: &Objects, printed: Output) -> Result<()> {
         print!("{}", render::table(&answers.iter().map(row).collect::<Vec<_>>(), &[0]));
     }
     if listing.silent > 0 {
-        eprintln!("weft: {} did not answer: what only they know is not listed", count(listing.silent as u64, "member"));
+        eprintln!(
+            "weft: {} did not answer: objects that only they know are not listed",
+            count(listing.silent as u64, "member")
+        );
     }
     Ok(())
 }

@@ -15,6 +15,9 @@ use weft_format::amount::show_bytes;
 use weft_format::records::{CELL_BYTES, Later, SEGMENT_BYTES};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  weft policy get meta.db /photos
+  weft policy set meta.db /photos rs:4+2 --convert")]
 pub enum Arguments {
     /// Show the code of new files in a directory
     #[command(after_help = "Example:

@@ -6,6 +6,8 @@ use anyhow::{Result, bail};
 use weft_engine::reports::{SessionLine, session_lines};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Example:
+  weft session list meta.db")]
 pub enum Arguments {
     /// List the processes that change the volume, with their last sign of life
     #[command(
@@ -19,8 +21,8 @@ pub enum Arguments {
         #[command(flatten)]
         output: Output,
     },
-    /// Take a session's place away at once: the server refuses everything that it tries to change from then on, and what it has not
-    /// committed is lost. For a machine that is gone and whose place is not free yet
+    /// End a session at once, if its machine is gone and its place is not free yet: the server refuses every later change of it, and its
+    /// uncommitted changes are lost
     #[command(after_help = "Example:
   weft session evict postgres://weft@db.example/weft 12")]
     Evict {

@@ -10,6 +10,9 @@ use weft_engine::files::volume_path;
 use weft_engine::trash::{Trash, TrashLine};
 
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  weft trash keep meta.db 7d
+  weft trash restore meta.db /photos/cat.jpg")]
 pub enum Arguments {
     /// Show or choose how long deleted files are kept; new volumes keep none
     #[command(after_help = "Example:

@@ -128,7 +128,7 @@ fn a_folder_that_was_moved_away_is_not_taken_for_wiped() {
     let before = nodes(&sandbox);
     fs::rename(sandbox.path("node3"), sandbox.path("elsewhere")).expect("moved");
     until("it is missed", || sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 cannot be used now"));
-    // Longer than a wiped one is waited for.
+    // Longer than a wiped one is waited for: only time shows that nothing happens.
     std::thread::sleep(Duration::from_secs(6));
     fs::rename(sandbox.path("elsewhere"), sandbox.path("node3")).expect("moved back");
     until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
@@ -175,7 +175,11 @@ fn workers_share_the_work_and_take_over_from_one_another() {
     println!("killed, given up after 3 s, and whole again {took:?} later");
     // The worker that holds the lease may be any: two die in the middle of the next repair, or beside it.
     daemons[1].kill();
-    std::thread::sleep(Duration::from_millis(3_500));
+    until("it is given up", || {
+        let status = json(&sandbox, &["status", "--json", "meta.db"]);
+        let mut nodes = status["nodes"].as_array().expect("nodes").iter();
+        nodes.any(|node| node["name"] == "2" && node["is_given_up"] == true)
+    });
     workers.truncate(1);
     until("whole without two", || is_whole(&sandbox));
     let listed = nodes(&sandbox);

@@ -136,6 +136,7 @@ fn a_rule_converts_what_rests_and_a_killed_mount_goes_on_where_it_was() {
     // Paused, so that nothing is begun before the mount dies; the next one finds what was asked for.
     sandbox.weft(["care", "pause", "meta.db"]).ok();
     sandbox.weft(set.iter().chain(&["1s"])).ok();
+    // Until the rule is due: only time shows that a paused worker begins nothing.
     std::thread::sleep(Duration::from_millis(1_500));
     sandbox.kill_mount();
     sandbox.mount();

@@ -21,6 +21,7 @@ mod gossip;
 mod grow;
 mod helpers;
 mod house;
+mod json;
 mod kinds;
 mod lab;
 #[cfg(feature = "shared")]

@@ -87,7 +87,7 @@ fn start(sandbox: &Sandbox, number: usize, through: Option<&str>) -> Served {
     let listen = any_port();
     let mut arguments =
         vec!["node", "serve", &folder, "--listen", &listen, "--cluster-key", "cluster-key", "--objects"];
-    arguments.extend(["--patience", "2", "--leftover-grace", "20"]);
+    arguments.extend(["--rebuild-after", "2", "--leftover-grace", "20"]);
     arguments.extend(through.into_iter().flat_map(|url| ["--join", url]));
     Served::of(sandbox.command(arguments))
 }

@@ -371,7 +371,7 @@ impl Daemon {
         let cost = combination.cost().map_err(|error| Reply::invalid(error.to_string()))?;
         let link = onward.map(|onward| {
             let link = SignedRequest::of(onward, onward_body, cost.sent_bytes);
-            link.ok_or_else(|| Reply::invalid("what is to be added cannot be asked for"))
+            link.ok_or_else(|| Reply::invalid("the shards to add cannot be requested from the other node"))
         });
         let link = link.transpose()?;
         let volume = node.identity().await?.volume;

@@ -17,7 +17,7 @@ const KEYS_MAX: usize = 50_000;
 /// Nodes are listed again after this: some walk through all they hold for that.
 const LIST_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// A copy that is not found for so long, at a node that is silent or has lost it, is made elsewhere.
-const PATIENCE: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_secs(600);
 
 /// Why the replica is behind.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum ReplicaError {
     #[error("the volume has no node that takes it: add one with `weft node add`")]
     NoNodes,
     /// Something that was stored does not follow what was stored before.
-    #[error("what nodes have is no whole replica yet: a new one is stored")]
+    #[error("the nodes have no complete replica yet: a new one is stored")]
     Behind,
     /// A piece that cannot be copied.
     #[error("a piece of the metadata's replica cannot be read: {0}")]
@@ -125,7 +125,7 @@ impl Keeping {
         let members: BTreeSet<NodeId> = self.transfer.fleet().view().members.keys().copied().collect();
         let is_fresh =
             self.listed.as_ref().is_some_and(|(at, listed)| clock.elapsed(*at) < LIST_EVERY && *listed == members);
-        let is_short = self.short_since.values().any(|since| clock.elapsed(*since) >= PATIENCE);
+        let is_short = self.short_since.values().any(|since| clock.elapsed(*since) >= GRACE);
         if is_fresh && !is_short {
             return;
         }
@@ -187,7 +187,7 @@ impl Keeping {
         self.short_since.retain(|id, _| short.contains(id));
         for id in short {
             let since = *self.short_since.entry(id).or_insert_with(|| clock.now());
-            if clock.elapsed(since) < PATIENCE {
+            if clock.elapsed(since) < GRACE {
                 continue;
             }
             // If it does not succeed now it is tried again after that time.

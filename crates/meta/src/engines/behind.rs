@@ -470,7 +470,7 @@ impl Engine {
                 }
             }
             Err(failure) => {
-                tracing::warn!(store = %self.store, error = %failure, "what was changed last is not on the server");
+                tracing::warn!(store = %self.store, error = %failure, "the last changes are not on the server");
                 if let KvError::Displaced { .. } | KvError::Damaged { .. } = failure {
                     state.stop(&failure);
                 }

@@ -17,7 +17,7 @@
 //! (`remote/cache.rs`).
 //!
 //! **Failures.** A member may end, hang, or lose its leader: a request is sent again, to the next one. A commit that was sent twice runs
-//! once, because it counts. After [`PATIENCE`](crate::engines::remote::failure::PATIENCE) the operation fails.
+//! once, because it counts. After [`TIMEOUT`](crate::engines::remote::failure::TIMEOUT) the operation fails.
 //!
 //! **Room.** etcd keeps every revision until a client asks it to forget some, so owners and members do, every five minutes: a cluster that other
 //! programs use, too, loses its old revisions with that.

@@ -22,7 +22,7 @@
 //!
 //! **Failures.** The server may end, come back, or be replaced by its standby. A commit is sent again under its name until there is an
 //! answer; a question is asked again, and a snapshot that has answered one already ends in a conflict, after which the operation runs
-//! again. After [`PATIENCE`](crate::engines::remote::failure::PATIENCE) the operation fails.
+//! again. After [`TIMEOUT`](crate::engines::remote::failure::TIMEOUT) the operation fails.
 
 mod address;
 mod commit;

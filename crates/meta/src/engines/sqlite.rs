@@ -364,7 +364,7 @@ fn await_filed(path: &Path, connection: &Connection, store: &Descriptor, clock: 
     if !presence::await_filed(path, connection, store, clock)? {
         let store = path.display();
         tracing::warn!(
-            "the owner of {store} does not write there what it flushed last: it is stopped, or its disk is; what follows is older"
+            "the owner of {store} does not write there what it flushed last: it is stopped, or its disk is; older data is read"
         );
     }
     Ok(())

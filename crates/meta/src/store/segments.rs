@@ -25,7 +25,7 @@ const MAX_JOB_BYTES: usize = 64 << 10;
 const MAX_RETAINED: usize = 10_000;
 
 /// Whoever removes one thing by what was decided of another.
-const OF_ANOTHER_KIND: MetaError = MetaError::Invalid { what: "what is to be removed is of another kind" };
+const OF_ANOTHER_KIND: MetaError = MetaError::Invalid { what: "the item to remove is of another kind" };
 
 /// Pairs read at once where a whole table or file is read.
 pub(super) const READ_PAIRS: usize = 1024;

@@ -371,7 +371,7 @@ impl ForeignNode {
 
     async fn same_or_exists(&self, key: ShardKey, path: &str, body: &Buffer) -> Result<(), NodeError> {
         let failed =
-            |error: opendal::Error| self.failure(&error, &format!("comparing shard {key} with what is stored"));
+            |error: opendal::Error| self.failure(&error, &format!("comparing shard {key} with the stored one"));
         let is_same = match self.stored_bytes(path).await.map_err(failed)? {
             Some(bytes) if bytes == body.len() as u64 => {
                 let stored = self.operator.read(path).await.map_err(failed)?;
@@ -552,13 +552,13 @@ impl ForeignNode {
     /// Bytes stored; `None`: they are being counted, and were not before.
     async fn used_bytes(&self) -> Result<Option<u64>, NodeError> {
         let used = self.used.bytes(&self.operator, self.layout).await;
-        used.map_err(|error| self.failure(&error, "counting what is stored"))
+        used.map_err(|error| self.failure(&error, "counting the stored bytes"))
     }
 
     async fn refuse_beyond_quota(&self, bytes: u64) -> Result<(), NodeError> {
         let Some(quota_bytes) = self.quota_bytes else { return Ok(()) };
         let Some(used_bytes) = self.used_bytes().await? else {
-            let detail = format!("{}: what is stored is being counted, for its quota: ask later", self.place);
+            let detail = format!("{}: the stored bytes are being counted for the quota: try again later", self.place);
             return Err(self.error(NodeErrorKind::Busy, detail));
         };
         if used_bytes.saturating_add(bytes) <= quota_bytes {

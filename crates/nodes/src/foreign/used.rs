@@ -94,7 +94,7 @@ impl Used {
                 }
                 Err(error) => {
                     let error = Arc::new(error);
-                    tracing::warn!("what is stored cannot be counted for the quota: {error}");
+                    tracing::warn!("the stored bytes cannot be counted for the quota: {error}");
                     state.failed = Some((Instant::now(), Arc::clone(&error)));
                     Err(error)
                 }
@@ -147,6 +147,6 @@ fn bytes_of(found: &Found, changes: &HashMap<ShardKey, u64>) -> u64 {
 }
 
 fn cut_off() -> opendal::Error {
-    let detail = "the count of what is stored was cut off: ask again".to_owned();
+    let detail = "the count of stored bytes was cut off: ask again".to_owned();
     Refusal { kind: NodeErrorKind::Busy, detail }.into()
 }

@@ -126,7 +126,7 @@ impl ObjectStore {
         for node in &version.holders {
             match self.fetch(*node, key).await {
                 Ok(record) if record.name == name => return Ok(record),
-                Ok(_) => why = format!("what {} has is of another name", self.address(*node)),
+                Ok(_) => why = format!("{} has a record of another name", self.address(*node)),
                 Err(error) => why = error,
             }
         }

@@ -15,7 +15,7 @@ use weft_format::NodeId;
 pub struct Listing {
     /// In order.
     pub objects: Vec<ListedName>,
-    /// Members that did not answer: of what only they know nothing is listed.
+    /// Members that did not answer: objects that only they know are not listed.
     pub silent: usize,
 }
 

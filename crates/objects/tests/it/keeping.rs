@@ -14,7 +14,7 @@ use weft_objects::{KeeperSettings, ObjectError, Question};
 const CUBE: &str = "ldpc:cube-8-6";
 
 const SETTINGS: KeeperSettings = KeeperSettings {
-    patience: Duration::from_secs(60),
+    rebuild_after: Duration::from_secs(60),
     leftover_grace: Duration::from_secs(600),
     superseded_grace: Duration::from_secs(120),
     pause: Duration::from_secs(10),
@@ -46,7 +46,7 @@ async fn what_dead_members_held_is_rebuilt_elsewhere_after_a_while_and_not_befor
         .sum();
     assert!(lost > 0);
     let mut keepers = cluster.keepers(SETTINGS);
-    // Patience is not over.
+    // It is not missing for long enough.
     assert_eq!(rounds(&mut keepers, 2, Duration::from_secs(20)).await.rebuilt, 0);
     let done = rounds(&mut keepers, 12, PAUSE).await;
     assert_eq!(done.rebuilt, lost);
@@ -406,7 +406,7 @@ async fn rotten_shards_are_found_and_replaced_where_they_are() {
     let mut keepers = cluster.keepers(SETTINGS);
     let found = rounds(&mut keepers, 2, PAUSE).await;
     assert_eq!((found.mended, found.rebuilt), (rotten.len(), 0));
-    assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 1, "the one that has gone, when patience is over");
+    assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 1, "the one that has gone, when its time is over");
     for member in &cluster.members {
         let keys = cluster.shards(member.id).await;
         assert_eq!(keys.len(), 3);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// An operation takes some messages, one after the other.
 const BEGINS_US_MAX: u64 = 20_000;
-/// After a member's trouble the others restore what it had: patience, and some rounds.
+/// After a member's trouble the others restore what it had: after `rebuild_after`, and some rounds.
 const CALM: Duration = Duration::from_secs(900);
 /// A member is in trouble for up to so long.
 const TROUBLE_MS_MAX: u64 = 900_000;
@@ -208,7 +208,7 @@ impl World {
         }
         self.call_off_ambush();
         let position = self.strike(&[Trouble::Kill, Trouble::Stop]);
-        self.wait(SETTINGS.patience * 5);
+        self.wait(SETTINGS.rebuild_after * 5);
         self.end_trouble(position);
         let processes = self.machines.iter().map(|machine| machine.process()).collect();
         let stroke = Stroke::Stop(Duration::ZERO);

@@ -96,7 +96,7 @@ pub(super) async fn ask(inner: &Inner, helper: &Helper, combination: Combination
     let sent = match call.await {
         Ok(sent) if sent.len() as u64 == cost.sent_bytes => Ok((sent, cost, *combines)),
         Ok(_) => {
-            Err(NodeError::new(NodeErrorKind::Io, &handle.name, format!("what it made of shard {key} is too short")))
+            Err(NodeError::new(NodeErrorKind::Io, &handle.name, format!("its combination of shard {key} is too short")))
         }
         Err(error) => Err(error),
     };
@@ -114,6 +114,6 @@ pub(super) async fn right_answer(inner: &Inner, helper: &Helper, combination: Co
 pub(super) fn named(inner: &Inner, helper: &Helper) -> Suspect {
     let (node, shard) = (&helper.handle.name, helper.key);
     inner.resting_helpers.found(helper.handle.id, inner.fleet.now_ms());
-    tracing::warn!(%node, %shard, "it sent a combination that is none of its shard: see what runs there");
+    tracing::warn!(%node, %shard, "its combination does not belong to its shard: check the program that runs there");
     Suspect { index: shard.index, kind: SuspectKind::Combination, frames: None }
 }

@@ -46,7 +46,7 @@ pub fn run(paths: &[PathBuf]) -> Result<ExitCode> {
         let path = shown[shard].as_deref().unwrap_or(Path::new("")).display();
         match (trouble, decoder.shard(shard).and_then(Input::failure)) {
             (Trouble::GoesOn, _) => {
-                eprintln!("weft: {path} (shard {shard}) goes on after its end: what follows was left out")
+                eprintln!("weft: {path} (shard {shard}) goes on after its end: the rest was left out")
             }
             (_, Some(failure)) => eprintln!("weft: {path} (shard {shard}) cannot be read to its end: {failure}"),
             (Trouble::EndsAfter { bytes }, _) => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_engine::objects::KeeperSettings;
 use weft_engine::{DAEMON_PORT, Encryption, Env, ServeSettings, Serving};
 
-/// Keepers that have little patience look around this often.
+/// Keepers that rebuild soon look around this often.
 const PAUSE_MIN: Duration = Duration::from_millis(200);
 
 /// How to serve.
@@ -74,7 +74,7 @@ pub struct Arguments {
     objects: bool,
     /// Rebuild shards of objects that are missing for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600, requires = "objects")]
-    patience: u64,
+    rebuild_after: u64,
     /// Remove what is left of an unfinished upload this many seconds after its last shard came
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, requires = "objects")]
     leftover_grace: u64,
@@ -111,10 +111,10 @@ fn settings(arguments: &Arguments) -> ServeSettings {
     };
     let bytes_per_second = arguments.bandwidth.bwlimit;
     let objects = arguments.objects.then(|| KeeperSettings {
-        patience: Duration::from_secs(arguments.patience),
+        rebuild_after: Duration::from_secs(arguments.rebuild_after),
         leftover_grace: Duration::from_secs(arguments.leftover_grace),
         // What is waited for is looked at several times meanwhile.
-        pause: KeeperSettings::default().pause.min(Duration::from_secs(arguments.patience) / 4).max(PAUSE_MIN),
+        pause: KeeperSettings::default().pause.min(Duration::from_secs(arguments.rebuild_after) / 4).max(PAUSE_MIN),
         ..KeeperSettings::default()
     });
     ServeSettings {

@@ -20,7 +20,7 @@ use super::plan::{Plan, delete, nested};
 use super::protocol::{Compare, KeyValue, Operation, Outcome, Put, Range, Request, Than, Transaction};
 use super::session::Own;
 use crate::deltas::merge;
-use crate::engines::remote::failure::{Failure, MISSING, PATIENCE};
+use crate::engines::remote::failure::{Failure, MISSING, TIMEOUT};
 use std::time::Duration;
 use weft_env::sync::Mutex;
 
@@ -35,7 +35,7 @@ const BASES_MAX: usize = 8;
 /// What a slot has after a commit was given up; after one that was done it is empty.
 const GIVEN_UP: &[u8] = b"given up";
 /// Each member is asked whether a commit was done, before its operation fails.
-const SETTLE_PATIENCE: Duration = Duration::from_secs(10);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A copy of a request for the lock may come so much later.
 pub(super) const LATE_MAX: Duration = Duration::from_secs(60);
 /// Questions of a refusal, which leave room for changes that are transactions themselves.
@@ -112,7 +112,7 @@ impl Engine {
         let own = self.own().await?;
         let mut unsettled = self.slots.take_unsettled();
         while let Some(slot) = unsettled.pop() {
-            if let Err(failure) = self.settle(own, slot, PATIENCE).await {
+            if let Err(failure) = self.settle(own, slot, TIMEOUT).await {
                 self.slots.leave(slot);
                 unsettled.into_iter().for_each(|slot| self.slots.leave(slot));
                 if failure == Failure::Fenced {
@@ -129,7 +129,7 @@ impl Engine {
         let committed = match committed {
             // A refusal may be of a copy, and an error may have come after it was done: a server without room says so then.
             Err(failure) if slot.is_doubtful && failure != Failure::Fenced => {
-                match self.settle(own, slot, SETTLE_PATIENCE).await {
+                match self.settle(own, slot, SETTLE_TIMEOUT).await {
                     Ok(true) => Ok(()),
                     Ok(false) => Err(failure),
                     Err(_) => {
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     async fn commit_small(&self, plan: &Plan, own: Own, slot: &mut Slot) -> Result<(), Failure> {
-        let deadline = self.server.env.clock.now() + PATIENCE;
+        let deadline = self.server.env.clock.now() + TIMEOUT;
         let mut bases: Vec<Vec<u8>> = plan.directories.iter().map(|check| self.base(check)).collect();
         let mut rounds = 0;
         loop {
@@ -444,7 +444,7 @@ impl Engine {
 
     /// Takes the lock; one commit of this process at a time does. The revision in which it was made.
     async fn lock(&self, own: Own) -> Result<i64, Failure> {
-        let deadline = self.server.env.clock.now() + PATIENCE;
+        let deadline = self.server.env.clock.now() + TIMEOUT;
         let (session, lock) = (self.layout.session(own.role, own.lease), self.layout.lock());
         let put = Put { key: lock.clone(), value: own.session.to_be_bytes().to_vec(), lease: own.lease };
         loop {
@@ -511,11 +511,11 @@ impl Engine {
     }
 
     /// Of a commit whose outcome is not known: did it run? If it did not, it never will.
-    async fn settle(&self, own: Own, slot: Slot, patience: Duration) -> Result<bool, Failure> {
+    async fn settle(&self, own: Own, slot: Slot, timeout: Duration) -> Result<bool, Failure> {
         let session = self.layout.session(own.role, own.lease);
         let key = self.layout.slot(own.session, slot.number);
         // First the question alone: servers without room count nothing.
-        let found = self.server.ask_for(Range::of(key.clone()), patience).await?;
+        let found = self.server.ask_for(Range::of(key.clone()), timeout).await?;
         let counted = found.kvs.into_iter().next().filter(|counter| counter.version > slot.count);
         let counted = match counted {
             Some(counter) => counter,
@@ -529,7 +529,7 @@ impl Engine {
                     success: vec![Request::Put(given_up).into()],
                     failure: vec![Range::of(session).into(), Range::of(key).into()],
                 };
-                let outcome = self.server.transact_for(transaction, patience).await?;
+                let outcome = self.server.transact_for(transaction, timeout).await?;
                 if outcome.succeeded {
                     self.slots.give_back(Slot { count: slot.count + 1, ..slot });
                     return Ok(false);

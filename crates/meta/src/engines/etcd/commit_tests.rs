@@ -36,9 +36,9 @@ fn a_copy_that_arrives_late_changes_nothing() {
         send(slot).await;
         engine.fold(b"u").await?;
         send(slot).await;
-        assert!(engine.settle(own, slot, PATIENCE).await?, "it ran");
+        assert!(engine.settle(own, slot, TIMEOUT).await?, "it ran");
         let given_up = engine.slots.take();
-        assert!(!engine.settle(own, given_up, PATIENCE).await?, "it did not, and never will");
+        assert!(!engine.settle(own, given_up, TIMEOUT).await?, "it did not, and never will");
         send(given_up).await;
         engine.fold(b"u").await
     });

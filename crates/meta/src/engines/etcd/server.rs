@@ -5,7 +5,7 @@ use super::protocol::{
     Compaction, Done, Found, Grant, Granted, Lease, Login, Outcome, Range, Token, Transaction, Watch, WatchRange,
     Watched,
 };
-use crate::engines::remote::failure::{Failure, PATIENCE};
+use crate::engines::remote::failure::{Failure, TIMEOUT};
 use futures_util::{StreamExt, stream};
 use http::uri::PathAndQuery;
 use prost::Message;
@@ -27,7 +27,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(2);
 /// A member that is cut off is noticed after so long, also in the middle of a request.
 const SILENCE: Duration = Duration::from_secs(3);
 /// A sign of life reaches another member before the lease is over.
-const SIGN_PATIENCE: Duration = Duration::from_secs(8);
+const SIGN_TIMEOUT: Duration = Duration::from_secs(8);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// An answer has at most some hundred values, of which each is below a request's limit.
@@ -175,22 +175,22 @@ impl Server {
         }
     }
 
-    /// Asks one member after another until one answers, for as long as `patience`.
-    async fn persist<Q, A>(&self, path: &'static str, message: Q, patience: Duration) -> Result<A, Failure>
+    /// Asks one member after another until one answers, for as long as `timeout`.
+    async fn persist<Q, A>(&self, path: &'static str, message: Q, timeout: Duration) -> Result<A, Failure>
     where
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        self.persist_told(path, message, patience).await.0
+        self.persist_told(path, message, timeout).await.0
     }
 
     /// The same; true: a copy of the request got no answer, and may still be on its way.
-    async fn persist_told<Q, A>(&self, path: &'static str, message: Q, patience: Duration) -> (Result<A, Failure>, bool)
+    async fn persist_told<Q, A>(&self, path: &'static str, message: Q, timeout: Duration) -> (Result<A, Failure>, bool)
     where
         Q: Message + Clone + Send + Sync + 'static,
         A: Message + Default + Send + Sync + 'static,
     {
-        let deadline = self.env.clock.now() + patience;
+        let deadline = self.env.clock.now() + timeout;
         let (mut pause, mut was_lost) = (FIRST_PAUSE, false);
         loop {
             let member = self.current.load(Ordering::Relaxed);
@@ -214,26 +214,26 @@ impl Server {
     /// # Errors
     /// [`Failure::Lost`]: it is not known whether it ran.
     pub async fn transact(&self, transaction: Transaction) -> Result<Outcome, Failure> {
-        self.persist(TRANSACT, transaction, PATIENCE).await
+        self.persist(TRANSACT, transaction, TIMEOUT).await
     }
 
     /// The same; true: a copy of it may still be on its way.
     pub async fn transact_told(&self, transaction: Transaction) -> (Result<Outcome, Failure>, bool) {
-        self.persist_told(TRANSACT, transaction, PATIENCE).await
+        self.persist_told(TRANSACT, transaction, TIMEOUT).await
     }
 
-    /// The same for another patience.
-    pub async fn transact_for(&self, transaction: Transaction, patience: Duration) -> Result<Outcome, Failure> {
-        self.persist(TRANSACT, transaction, patience).await
+    /// The same for another timeout.
+    pub async fn transact_for(&self, transaction: Transaction, timeout: Duration) -> Result<Outcome, Failure> {
+        self.persist(TRANSACT, transaction, timeout).await
     }
 
     pub async fn ask(&self, range: Range) -> Result<Found, Failure> {
-        self.persist(ASK, range, PATIENCE).await
+        self.persist(ASK, range, TIMEOUT).await
     }
 
-    /// The same for another patience.
-    pub async fn ask_for(&self, range: Range, patience: Duration) -> Result<Found, Failure> {
-        self.persist(ASK, range, patience).await
+    /// The same for another timeout.
+    pub async fn ask_for(&self, range: Range, timeout: Duration) -> Result<Found, Failure> {
+        self.persist(ASK, range, timeout).await
     }
 
     pub async fn compact(&self, revision: i64) -> Result<(), Failure> {
@@ -242,13 +242,13 @@ impl Server {
 
     /// A lease that lives for this time after each sign of life.
     pub async fn grant(&self, seconds: i64) -> Result<i64, Failure> {
-        let granted: Granted = self.persist(GRANT, Grant { seconds, lease: 0 }, PATIENCE).await?;
+        let granted: Granted = self.persist(GRANT, Grant { seconds, lease: 0 }, TIMEOUT).await?;
         Ok(granted.lease)
     }
 
     /// Ends a lease, and removes what goes with it; false: it is over already.
     pub async fn revoke(&self, lease: i64) -> Result<bool, Failure> {
-        match self.persist::<_, Done>(REVOKE, Lease { lease }, PATIENCE).await {
+        match self.persist::<_, Done>(REVOKE, Lease { lease }, TIMEOUT).await {
             Ok(_) => Ok(true),
             Err(Failure::Fenced) => Ok(false),
             Err(failure) => Err(failure),
@@ -260,13 +260,13 @@ impl Server {
     /// # Errors
     /// [`Failure::Fenced`]: the lease is over.
     pub async fn keep_alive(&self, lease: i64) -> Result<(), Failure> {
-        let granted: Granted = self.persist(KEEP_ALIVE, Lease { lease }, SIGN_PATIENCE).await?;
+        let granted: Granted = self.persist(KEEP_ALIVE, Lease { lease }, SIGN_TIMEOUT).await?;
         if granted.seconds > 0 { Ok(()) } else { Err(Failure::Fenced) }
     }
 
     /// Since the last sign of life; `None`: the lease is over.
     pub async fn silence(&self, lease: i64) -> Result<Option<Duration>, Failure> {
-        let left: Granted = match self.persist(TIME_TO_LIVE, Lease { lease }, PATIENCE).await {
+        let left: Granted = match self.persist(TIME_TO_LIVE, Lease { lease }, TIMEOUT).await {
             Err(Failure::Fenced) => return Ok(None),
             left => left?,
         };

@@ -2,7 +2,7 @@
 
 use super::address::Address;
 use super::sql;
-use crate::engines::remote::failure::{Failure, PATIENCE};
+use crate::engines::remote::failure::{Failure, TIMEOUT};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -297,7 +297,7 @@ impl Server {
         Ok(done)
     }
 
-    /// Tries `work` with one connection after another until the server is there, for as long as [`PATIENCE`].
+    /// Tries `work` with one connection after another until the server is there, for as long as [`TIMEOUT`].
     ///
     /// # Errors
     /// Those of the work but for a lost connection; that after the last try.
@@ -305,7 +305,7 @@ impl Server {
     where
         W: Future<Output = (Connection, Result<T, Failure>)>,
     {
-        let deadline = self.env.clock.now() + PATIENCE;
+        let deadline = self.env.clock.now() + TIMEOUT;
         let mut pause = FIRST_PAUSE;
         loop {
             let lost = match self.connection().await {

@@ -4,7 +4,7 @@ use crate::kv::KvError;
 use std::time::Duration;
 
 /// A server that is away, or fails over to another, is waited for so long: then the operation fails with one sentence.
-pub(in crate::engines) const PATIENCE: Duration = Duration::from_secs(60);
+pub(in crate::engines) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why a request did not give what was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Failure {
             Self::Conflict | Self::Done => KvError::Conflict,
             Self::Lost(why) => {
                 let mend = mend(&why, "see that it runs and can be reached, and try again");
-                let detail = format!("its server does not answer for {} s ({why}); {mend}", PATIENCE.as_secs());
+                let detail = format!("its server does not answer for {} s ({why}); {mend}", TIMEOUT.as_secs());
                 KvError::Failed { store, detail }
             }
             Self::Fenced => KvError::Displaced {
