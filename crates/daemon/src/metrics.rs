@@ -1,5 +1,6 @@
 //! Counters of a daemon, as Prometheus reads them.
 
+use super::objects::Counter;
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -42,8 +43,8 @@ impl Metrics {
         self.short_circuit_files.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// In the text format of Prometheus.
-    pub(super) fn text(&self) -> String {
+    /// In the text format of Prometheus, with `further` counters at the end.
+    pub(super) fn text(&self, further: &[Counter]) -> String {
         let counts = self.answered.lock().clone();
         let mut text = String::new();
         let mut series = |name: &str, help: &str, value: &dyn Fn(&Count) -> f64| {
@@ -55,16 +56,15 @@ impl Metrics {
         series("weft_node_requests_total", "Requests answered.", &|count| count.requests as f64);
         series("weft_node_sent_bytes_total", "Bytes of bodies sent.", &|count| count.sent_bytes as f64);
         series("weft_node_request_seconds_total", "Time from a request's head to its answer.", &|count| count.seconds);
-        let mut total = |name: &str, help: &str, value: &AtomicU64| {
-            let value = value.load(Ordering::Relaxed);
+        let mut total = |name: &str, help: &str, value: u64| {
             let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         };
-        total("weft_node_combined_bytes_total", "Bytes read to be combined.", &self.combined_bytes);
-        total(
-            "weft_node_short_circuit_files_total",
-            "Open files handed to users on the same machine.",
-            &self.short_circuit_files,
-        );
+        let combined_bytes = self.combined_bytes.load(Ordering::Relaxed);
+        total("weft_node_combined_bytes_total", "Bytes read to be combined.", combined_bytes);
+        let short_circuit_files = self.short_circuit_files.load(Ordering::Relaxed);
+        let help = "Open files handed to users on the same machine.";
+        total("weft_node_short_circuit_files_total", help, short_circuit_files);
+        further.iter().for_each(|counter| total(counter.name, counter.help, counter.value));
         text
     }
 }

@@ -19,4 +19,18 @@ pub trait ObjectHost: Send + Sync {
 
     /// Is what is to be stored of a name that may be written?
     fn may_put(&self, key: ShardKey, object: &[Bytes], grant: &Grant) -> bool;
+
+    /// What `/metrics` shows of its care.
+    fn counters(&self) -> Vec<Counter>;
+}
+
+/// A number that only rises, from 0 when the daemon begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// As Prometheus has it.
+    pub name: &'static str,
+    /// What it counts, a sentence.
+    pub help: &'static str,
+    /// How much that is.
+    pub value: u64,
 }

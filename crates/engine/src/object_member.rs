@@ -6,12 +6,12 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weft_cluster::gossip::{Facts, Liveness};
-use weft_daemon::{Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
+use weft_daemon::{Counter, Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
 use weft_env::Env;
 use weft_format::records::ObjectId;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
 use weft_nodes::{NodeError, NodeErrorKind};
-use weft_objects::{Answer, Host, MemberAt, Neighbourhood, Question, Questions};
+use weft_objects::{Answer, Host, MemberAt, Neighbourhood, Question, Questions, Rebuilds};
 
 /// The store of the cluster with this key: all daemons with `--objects` and the key are its members.
 pub(crate) fn store_of(key: &Key) -> VolumeId {
@@ -116,6 +116,16 @@ impl ObjectHost for Own {
             true => self.0.name_of(key).is_none_or(|name| name.starts_with(&grant.prefix)),
             false => self.0.name_in(key, &object.concat()).is_some_and(|name| name.starts_with(&grant.prefix)),
         }
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let Rebuilds { shards, bytes_read, bytes_written } = self.0.rebuilds();
+        let counter = |name, help, value| Counter { name, help, value };
+        vec![
+            counter("weft_objects_rebuilt_shards_total", "Shards of objects that this member rebuilt.", shards),
+            counter("weft_objects_rebuild_read_bytes_total", "Bytes that members sent for these.", bytes_read),
+            counter("weft_objects_rebuild_written_bytes_total", "Bytes that were stored of these.", bytes_written),
+        ]
     }
 }
 

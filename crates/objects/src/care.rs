@@ -21,8 +21,6 @@ pub struct Observed {
 pub enum Matter {
     /// These shards of a segment are nowhere.
     Missing(u64, Stamp, u32, ShardIndex),
-    /// This number of shards of a version is here, and no record. While it grows the upload goes on.
-    Leftover(u64, Stamp, usize),
     /// A newer version can be read with a margin, or the object was removed.
     Superseded(u64, Stamp),
     /// This shard is here, and another member holds the same.
@@ -50,6 +48,28 @@ impl Observed {
     pub fn end_round(&mut self) {
         let seen = std::mem::take(&mut self.now);
         self.since.retain(|matter, _| seen.contains(matter));
+    }
+}
+
+/// The shards of versions without a record, as members were seen to have them, and since when no more have come. While more come the upload
+/// goes on, wherever they lie.
+#[derive(Debug, Default)]
+pub struct Uploads(BTreeMap<(u64, Stamp), (usize, Instant)>);
+
+impl Uploads {
+    /// All members together have `count` of them at `now`; for how long has there been none beyond the most that were seen? A member that does
+    /// not answer makes them fewer, and makes no difference.
+    pub fn see(&mut self, version: (u64, Stamp), count: usize, now: Instant) -> Duration {
+        let (most, since) = self.0.entry(version).or_insert((count, now));
+        if count > *most {
+            (*most, *since) = (count, now);
+        }
+        now.saturating_duration_since(*since)
+    }
+
+    /// Others than these, which are in order, are not looked at any more.
+    pub fn keep(&mut self, versions: &[(u64, Stamp)]) {
+        self.0.retain(|version, _| versions.binary_search(version).is_ok());
     }
 }
 

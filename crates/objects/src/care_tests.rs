@@ -6,7 +6,7 @@ use weft_format::records::NodeState;
 fn what_was_not_seen_in_a_round_begins_again() {
     let (mut observed, start) = (Observed::default(), Instant::now());
     let at = |seconds| start + Duration::from_secs(seconds);
-    let (one, other) = (Matter::Leftover(1, Stamp(1), 1), Matter::Missing(2, Stamp(1), 0, ShardIndex(3)));
+    let (one, other) = (Matter::Superseded(1, Stamp(1)), Matter::Missing(2, Stamp(1), 0, ShardIndex(3)));
     assert_eq!(observed.see(one, at(0)), Duration::ZERO);
     assert_eq!(observed.see(other, at(0)), Duration::ZERO);
     observed.end_round();
@@ -17,6 +17,17 @@ fn what_was_not_seen_in_a_round_begins_again() {
     assert_eq!(observed.see(other, at(20)), Duration::from_secs(20));
     observed.end_round();
     assert_eq!(observed.see(one, at(30)), Duration::ZERO);
+}
+
+#[test]
+fn an_upload_rests_while_no_more_of_it_is_seen_than_before() {
+    let (mut uploads, start, version) = (Uploads::default(), Instant::now(), (1, Stamp(1)));
+    let mut rest = |count, seconds| uploads.see(version, count, start + Duration::from_secs(seconds)).as_secs();
+    assert_eq!((rest(5, 0), rest(5, 10), rest(6, 20)), (0, 10, 0));
+    // A member is away, and back.
+    assert_eq!((rest(4, 30), rest(6, 40), rest(7, 50)), (10, 20, 0));
+    uploads.keep(&[(1, Stamp(2))]);
+    assert_eq!(uploads.see(version, 7, start + Duration::from_secs(60)), Duration::ZERO);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_cluster::View;
 use weft_format::records::{ObjectId, ObjectRecord, Stamp};
@@ -20,6 +20,7 @@ use weft_format::{NodeIdentity, ShardKey};
 use weft_nodes::combine::Combination;
 use weft_nodes::node::{Capability, Link, Node, Page, SHARD_BYTES_MAX, ShardStat, Space};
 use weft_nodes::{NodeError, NodeErrorKind};
+use weft_transfer::Rebuilt;
 
 /// Names listed at once when a member begins.
 const PAGE_KEYS: usize = 10_000;
@@ -41,6 +42,26 @@ pub struct Host {
     reads: Mutex<Reads>,
     /// Stores that were given up in the middle, as when a client is cut off, with the number of looks since: the place may have done them.
     unsure: Mutex<BTreeMap<ShardKey, u32>>,
+    rebuilds: RebuildCounters,
+}
+
+/// What this member's keeper has rebuilt since it began, wherever the shards are.
+#[derive(Debug, Default)]
+struct RebuildCounters {
+    shards: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+/// The same at a moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rebuilds {
+    /// Shards.
+    pub shards: u64,
+    /// Bytes that members sent for them.
+    pub bytes_read: u64,
+    /// Bytes that were stored.
+    pub bytes_written: u64,
 }
 
 /// A store that was given up is looked for so often, once in a round of the keeper: a place that is slow has done it by then.
@@ -70,7 +91,8 @@ impl Host {
         let index = RwLock::new(scan(identity, &*node).await?);
         let (name, is_away) = (name.to_owned(), AtomicBool::new(false));
         let (view, reads, unsure) = (RwLock::new(None), Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { identity, name, node, index, view, is_away, reads, unsure }))
+        let rebuilds = RebuildCounters::default();
+        Ok(Arc::new(Self { identity, name, node, index, view, is_away, reads, unsure, rebuilds }))
     }
 
     /// Is the place there? While it is not, nothing is said of what was on it; when it is back, it is read again.
@@ -146,6 +168,20 @@ impl Host {
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         self.index.read().counts()
+    }
+
+    /// What its keeper has rebuilt since it began.
+    #[must_use]
+    pub fn rebuilds(&self) -> Rebuilds {
+        let now = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let RebuildCounters { shards, bytes_read, bytes_written } = &self.rebuilds;
+        Rebuilds { shards: now(shards), bytes_read: now(bytes_read), bytes_written: now(bytes_written) }
+    }
+
+    pub(crate) fn count_rebuilt(&self, rebuilt: &Rebuilt) {
+        self.rebuilds.shards.fetch_add(rebuilt.placed.len() as u64, Ordering::Relaxed);
+        self.rebuilds.bytes_read.fetch_add(rebuilt.bytes_read, Ordering::Relaxed);
+        self.rebuilds.bytes_written.fetch_add(rebuilt.bytes_written, Ordering::Relaxed);
     }
 
     /// # Errors

@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, first_of, is_due, is_short, missing, rebuild_after, targets};
+use crate::care::{Matter, Observed, Uploads, first_of, is_due, is_short, missing, rebuild_after, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -25,9 +25,9 @@ use weft_format::records::{
 };
 use weft_format::removal::{Candidate, Evidence, Needless, Verdict, may_remove};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
-use weft_nodes::NodeErrorKind;
 use weft_nodes::node::SHARD_BYTES_MAX;
-use weft_transfer::{Fleet, Settings, Transfer};
+use weft_nodes::{NodeErrorKind, Rate};
+use weft_transfer::{Fleet, Rebuilt, Settings, Transfer};
 
 /// Members that are compared with in one round.
 const COMPARED_MAX: usize = 8;
@@ -52,7 +52,7 @@ pub struct KeeperSettings {
     pub superseded_grace: Duration,
     /// Time between rounds.
     pub pause: Duration,
-    /// Shard bytes sent and received for rebuilds; `None`: as fast as it goes beside users.
+    /// Shard bytes sent and received for rebuilds and copies, all together; `None`: as fast as it goes beside users.
     pub bytes_per_second: Option<NonZeroU64>,
     /// Bytes of own shards that are read and checked.
     pub scrub_bytes_per_second: u64,
@@ -99,6 +99,10 @@ pub struct Round {
     pub mended: usize,
     /// Copies that were made of shards that are read much.
     pub copied: usize,
+    /// Bytes that members sent for rebuilds, to replace damaged shards included.
+    pub bytes_read: u64,
+    /// Bytes of shards that were stored by rebuilds.
+    pub bytes_written: u64,
 }
 
 /// The keeper of one member.
@@ -109,6 +113,7 @@ pub struct Keeper {
     env: Env,
     runtime: Runtime,
     observed: Observed,
+    uploads: Uploads,
     /// Versions that were given up here and count elsewhere, by the hash of their names. Records of older ones are neither taken nor given:
     /// two members that have both removed one would give it to each other for ever.
     newer_elsewhere: BTreeMap<u64, Stamp>,
@@ -116,6 +121,8 @@ pub struct Keeper {
     /// The shard that was checked last.
     scrubbed: Option<ShardKey>,
     heat: Heat,
+    /// One for all rebuilds and copies: each has a transfer of its own, and what it moves is paid for by the next.
+    rate: Option<Arc<Rate>>,
 }
 
 impl Keeper {
@@ -136,10 +143,12 @@ impl Keeper {
             env,
             runtime,
             observed: Observed::default(),
+            uploads: Uploads::default(),
             newer_elsewhere: BTreeMap::new(),
             rounds: 0,
             scrubbed: None,
             heat: Heat::default(),
+            rate: settings.bytes_per_second.map(|bytes_per_second| Arc::new(Rate::new(bytes_per_second))),
         }
     }
 
@@ -160,7 +169,7 @@ impl Keeper {
         }
         self.host.look_for_unsure().await;
         let (volume, members) = (self.host.identity().volume, self.neighbourhood.members());
-        let store = ObjectStore::new(volume, members, self.transfer_settings(), &self.env, &self.runtime);
+        let store = ObjectStore::new(volume, members, transfer_settings(), &self.env, &self.runtime);
         self.host.set_view(Arc::clone(store.view()));
         let mut round = Round::default();
         self.compare(&store, &mut round).await;
@@ -281,7 +290,7 @@ impl Keeper {
                 self.observed.keep(|matter| match matter {
                     Matter::Missing(of, ..) | Matter::Void(of, _) | Matter::Superseded(of, _) => *of == hash,
                     Matter::Copy(key) => ObjectId::of(key.segment).hash == hash,
-                    Matter::Leftover(..) | Matter::Unreadable(..) => false,
+                    Matter::Unreadable(..) => false,
                 });
                 continue;
             }
@@ -373,16 +382,20 @@ impl Keeper {
                 .filter(|index| self.observed.see(Matter::Missing(hash, record.stamp, number, *index), now) >= limit)
                 .collect();
             let rebuilt = match due.is_empty() {
-                true => 0,
+                true => None,
                 false => self.rebuild(store, record, number, findings, refused, &due).await,
             };
+            if let Some(rebuilt) = &rebuilt {
+                self.count(rebuilt, round);
+            }
+            let rebuilt = rebuilt.map_or(0, |rebuilt| rebuilt.placed.len());
             round.rebuilt += rebuilt;
             round.missing += gone.len() - rebuilt;
         }
         is_whole
     }
 
-    /// Rebuilds shards at members that hold none of the segment; how many.
+    /// Rebuilds shards at members that hold none of the segment.
     async fn rebuild(
         &self,
         store: &ObjectStore,
@@ -391,7 +404,7 @@ impl Keeper {
         findings: &Findings,
         refused: &BTreeSet<NodeId>,
         due: &[ShardIndex],
-    ) -> usize {
+    ) -> Option<Rebuilt> {
         let (hash, width) = (name_hash(&record.name), usize::from(record.width));
         // Where several have the same, the one that stays counts. The others give theirs up, and have room for another.
         let there = places(hash, record.stamp, number, findings);
@@ -400,7 +413,7 @@ impl Keeper {
             copies.iter().copied().filter(move |copy| Some(*copy) != stays).collect::<Vec<_>>()
         };
         let needless: BTreeSet<(NodeId, ShardKey)> = there.values().flat_map(goes).collect();
-        let Some(mut segment) = located(record, hash, number, findings, |_| 0, &needless) else { return 0 };
+        let mut segment = located(record, hash, number, findings, |_| 0, &needless)?;
         let holders: BTreeSet<NodeId> = segment.nodes().collect();
         let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
         let near = closest(store.view(), hash, width);
@@ -410,7 +423,7 @@ impl Keeper {
         let (accepted, _) = store.put_record(record, hash, nodes).await;
         let chosen: Vec<_> = chosen.into_iter().filter(|(_, node)| accepted.contains(node)).collect();
         if chosen.is_empty() {
-            return 0;
+            return None;
         }
         let digests = record.contents().and_then(|contents| contents.segments.get(number as usize));
         for (index, node) in &chosen {
@@ -423,7 +436,7 @@ impl Keeper {
             };
             segment.shards[index.as_usize()] = digest.map(place);
         }
-        let transfer = self.transfer_among(store, holders.union(&accepted));
+        let transfer = self.paid_transfer(store, holders.union(&accepted));
         let lost: Vec<ShardIndex> = chosen.iter().map(|(index, _)| *index).collect();
         match transfer.rebuild(data_segment(hash, record.stamp, number), &segment, &lost).await {
             Ok(rebuilt) => {
@@ -433,11 +446,11 @@ impl Keeper {
                     shards = rebuilt.placed.len(),
                     "rebuilt shards that were missing"
                 );
-                rebuilt.placed.len()
+                Some(rebuilt)
             }
             Err(error) => {
                 tracing::warn!(object = record.name, number, "missing shards were not rebuilt: {error}");
-                0
+                None
             }
         }
     }
@@ -449,11 +462,19 @@ impl Keeper {
             Some((*node, record_of(member), Arc::clone(&member.node)))
         };
         let fleet = Arc::new(Fleet::new(nodes.filter_map(of_fleet).collect(), PlacementRule::default(), &self.env));
-        Transfer::new(self.host.identity().volume, fleet, self.transfer_settings(), &self.runtime).in_background()
+        Transfer::new(self.host.identity().volume, fleet, transfer_settings(), &self.runtime).in_background()
     }
 
-    fn transfer_settings(&self) -> Settings {
-        Settings { cache_bytes: 0, bytes_per_second: self.settings.bytes_per_second, ..Settings::default() }
+    /// The same for rebuilds and copies, which keep to the rate.
+    fn paid_transfer<'a>(&self, store: &ObjectStore, nodes: impl Iterator<Item = &'a NodeId>) -> Transfer {
+        self.transfer_among(store, nodes).with_rate(self.rate.clone())
+    }
+
+    /// Counts what a rebuild moved.
+    fn count(&self, rebuilt: &Rebuilt, round: &mut Round) {
+        round.bytes_read += rebuilt.bytes_read;
+        round.bytes_written += rebuilt.bytes_written;
+        self.host.count_rebuilt(rebuilt);
     }
 
     /// Removes one shard or record here, if that may be.
@@ -472,4 +493,9 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Nothing is read twice here.
+fn transfer_settings() -> Settings {
+    Settings { cache_bytes: 0, ..Settings::default() }
 }

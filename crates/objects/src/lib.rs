@@ -29,7 +29,7 @@ mod versions;
 
 pub use closest::{Closest, closest};
 pub use error::ObjectError;
-pub use host::Host;
+pub use host::{Host, Rebuilds};
 pub use keeper::{Keeper, KeeperSettings, Neighbourhood, Round};
 pub use question::{Answer, Found, FoundRecord, FoundShard, Listed, ListedName, Question};
 pub use store::{Got, Listing, MemberAt, ObjectStore, PutRequest, Questions, Stat, Stored};

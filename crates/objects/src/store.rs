@@ -11,8 +11,8 @@ use crate::question::{Answer, Question};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weft_cluster::View;
 use weft_cluster::gossip::Liveness;
+use weft_cluster::{Membership, View};
 use weft_env::planted::{Planted, has_planted};
 use weft_env::{Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState, PlacementRule, Stamp};
@@ -20,6 +20,7 @@ use weft_format::{NodeId, VolumeId};
 use weft_nodes::{Node, NodeError};
 use weft_transfer::{Fleet, Settings, Transfer};
 
+use find::RECORDS_MIN;
 pub use get::Got;
 pub use list::Listing;
 pub use put::{PutRequest, Stored};
@@ -73,8 +74,8 @@ pub struct Stat {
     pub record_copies: usize,
     /// Of each segment: how many of its shards were found, of how many.
     pub shards: Vec<(usize, usize)>,
-    /// Shards that were stored at alternates, or nowhere, when it was put.
-    pub alternates: usize,
+    /// Shards that were stored at alternates when it was put.
+    pub at_alternates: usize,
     /// Members that did not answer.
     pub silent: usize,
 }
@@ -118,6 +119,12 @@ impl ObjectStore {
     /// The members as placement sees them. Those that are dead by rumour are given nothing.
     pub(crate) fn view(&self) -> &Arc<View> {
         &self.view
+    }
+
+    /// All members, as if those were there that are dead by rumour.
+    fn everyone(&self) -> Arc<View> {
+        let living = |member: &MemberAt| (member.id, NodeRecord { state: NodeState::Active, ..record_of(member) });
+        Membership::new(self.members.values().map(living), PlacementRule::default()).view()
     }
 
     pub(crate) fn transfer(&self) -> &Transfer {
@@ -177,6 +184,12 @@ impl Code {
             return Err(refused(format!("it has {} shards", shape.n)));
         }
         Ok(Self { spec: code.spec().to_owned(), n: shape.n, enough: shape.n - shape.tolerance })
+    }
+
+    /// So many members have the record before a put is answered: their shards suffice to decode, and one member's record can be lost at once,
+    /// where the code allows for any loss.
+    fn records(&self) -> usize {
+        self.enough.max(RECORDS_MIN.min(self.n))
     }
 
     /// This many shards are durable before a put is answered: one can be lost at once, where the code allows for any.

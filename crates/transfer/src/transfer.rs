@@ -162,6 +162,12 @@ impl Transfer {
         Self { inner: Arc::new(Inner { class: Class::Background, ..Inner::clone(&self.inner) }) }
     }
 
+    /// The same engine, which pays for what it moves at this rate. Engines that share one move no more than it allows, all together and one after
+    /// the other.
+    pub fn with_rate(self, rate: Option<Arc<Rate>>) -> Self {
+        Self { inner: Arc::new(Inner { rate, ..Inner::clone(&self.inner) }) }
+    }
+
     /// Blocks this thread, which must be none of the runtime's, until `work` is done. Answers of daemons that `work` waits for wake this thread and no
     /// other.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {

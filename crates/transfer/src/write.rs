@@ -17,7 +17,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::SegmentRecord;
 use weft_format::shard::Digest;
-use weft_format::{NodeId, SegmentId, ShardIndex};
+use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
+use weft_nodes::NodeError;
 
 /// A segment to be written.
 #[derive(Clone, Debug)]
@@ -82,6 +83,14 @@ impl Transfer {
     ) -> Call<'_, Result<Receipt, WriteError>> {
         let (view, full) = (self.inner.fleet.view(), BTreeSet::new());
         self.write_somewhere(request, Some(Placed { nodes, alternates, view, full }))
+    }
+
+    /// Stores one object at a node as it is. A node that is busy is waited for, as with the shards of a write.
+    ///
+    /// # Errors
+    /// The node's.
+    pub async fn put_at(&self, node: NodeId, key: ShardKey, object: Bytes) -> Result<(), NodeError> {
+        put::store(self.inner.clone(), node, key, object).await
     }
 
     fn write_somewhere(&self, request: WriteRequest, placed: Option<Placed>) -> Call<'_, Result<Receipt, WriteError>> {

@@ -298,7 +298,10 @@ impl Daemon {
                 })?;
                 Ok(Reply::json(&file_socket.terms()))
             }
-            Call::Metrics => Ok(Reply::ok(self.metrics.text())),
+            Call::Metrics => {
+                let further = self.objects.as_ref().map(|objects| objects.counters()).unwrap_or_default();
+                Ok(Reply::ok(self.metrics.text(&further)))
+            }
             Call::Gossip => {
                 let gossip = self.gossip()?;
                 let (parts, _held) = self.receive(class, announced, body, PACKET_BYTES_MAX as u64).await?;

@@ -107,7 +107,7 @@ impl Keeper {
             if store.put_record(record, hash, BTreeSet::from([to])).await.0.is_empty() {
                 continue;
             }
-            let transfer = self.transfer_among(store, holders.iter().chain([&to]));
+            let transfer = self.paid_transfer(store, holders.iter().chain([&to]));
             match transfer.relocate(key.segment, &segment, key.index, Some(to)).await {
                 Ok(_) => {
                     tracing::info!(object = record.name, shard = %key, to = store.address(to), "copied a shard that is read much");

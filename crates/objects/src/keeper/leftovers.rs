@@ -2,11 +2,12 @@
 
 use super::{Keeper, Round};
 use crate::care::Matter;
+use crate::question::FoundShard;
 use crate::store::ObjectStore;
 use crate::versions::{Findings, places};
 use std::sync::Arc;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{ObjectRecord, ObjectState, Stamp, name_hash, record_key};
+use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, name_hash, record_key};
 use weft_format::removal::Needless;
 
 impl Keeper {
@@ -69,10 +70,12 @@ impl Keeper {
             let without = versions.filter(|(hash, stamp)| !index.record(*hash, *stamp).is_some_and(is_known));
             without.filter(|(hash, stamp)| !index.shards_of(*hash, *stamp).is_empty()).collect()
         });
+        self.uploads.keep(&leftovers);
         for (hash, stamp) in leftovers {
-            let count = self.host.read(|index| index.shards_of(hash, stamp).len());
-            let seen = self.observed.see(Matter::Leftover(hash, stamp, count), now);
-            if seen < grace || !self.give_up(store, hash, stamp, round).await {
+            let mut findings = store.find(hash, 1).await;
+            let count = self.shard_count(hash, stamp, &findings);
+            let seen = self.uploads.see((hash, stamp), count, now);
+            if seen < grace || !self.give_up(store, hash, stamp, &mut findings, round).await {
                 continue;
             }
             for key in self.host.read(|index| index.shards_of(hash, stamp)) {
@@ -81,16 +84,30 @@ impl Keeper {
         }
     }
 
+    /// How many shards of a version are here and were found elsewhere.
+    fn shard_count(&self, hash: u64, stamp: Stamp, findings: &Findings) -> usize {
+        let others = findings.answers.iter().filter(|(node, _)| **node != self.own());
+        let shards = others.flat_map(|(_, found)| &found.shards);
+        let is_its = |shard: &&FoundShard| ObjectId::of(shard.key().segment).stamp == stamp;
+        self.host.read(|index| index.shards_of(hash, stamp)).len() + shards.filter(is_its).count()
+    }
+
     /// Has this member given the version up for good?
-    async fn give_up(&self, store: &ObjectStore, hash: u64, stamp: Stamp, round: &mut Round) -> bool {
+    async fn give_up(
+        &self,
+        store: &ObjectStore,
+        hash: u64,
+        stamp: Stamp,
+        findings: &mut Findings,
+        round: &mut Round,
+    ) -> bool {
         let own = self.host.read(|index| index.record(hash, stamp).map(|record| record.state.clone()));
         if let Some(state) = own {
             return state == ObjectState::GivenUp;
         }
         let key = record_key(hash, stamp);
-        let mut findings = store.find(hash, 1).await;
         // Those that came later are closer now.
-        store.find_further(hash, &mut findings).await;
+        store.find_further(hash, findings).await;
         for (node, found) in &findings.answers {
             if !found.records.iter().any(|record| record.stamp() == stamp) {
                 continue;

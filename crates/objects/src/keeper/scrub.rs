@@ -90,7 +90,7 @@ impl Keeper {
             }
         }
         if !self.has_sound_twin(store, key, record, round).await
-            && let Err(why) = self.make_again(store, key, record).await
+            && let Err(why) = self.make_again(store, key, record, round).await
         {
             tracing::warn!(object, shard = %key, "it is not replaced, and is kept as it is: {why}");
             return;
@@ -160,13 +160,20 @@ impl Keeper {
     }
 
     /// Makes a shard again, at this member and under a name of its own.
-    async fn make_again(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> Result<(), String> {
+    async fn make_again(
+        &self,
+        store: &ObjectStore,
+        key: ShardKey,
+        record: &ObjectRecord,
+        round: &mut Round,
+    ) -> Result<(), String> {
         let (id, index) = (ObjectId::of(key.segment), key.index);
         let findings = store.find(id.hash, usize::from(record.width)).await;
         let segment = self.located_with(record, key, &findings).ok_or("its record is of no contents")?;
         let holders: BTreeSet<NodeId> = segment.nodes().collect();
-        let transfer = self.transfer_among(store, holders.iter());
+        let transfer = self.paid_transfer(store, holders.iter());
         let rebuilt = transfer.rebuild(key.segment, &segment, &[index]).await.map_err(|error| error.to_string())?;
+        self.count(&rebuilt, round);
         match rebuilt.placed.contains(&(index, self.own())) {
             true => Ok(()),
             false => Err("this member did not take it".into()),

@@ -1,6 +1,7 @@
 //! Looking for a name: the closest members first, then those further away.
 
 use super::{ObjectStore, Stat};
+use crate::care::is_short;
 use crate::closest::closest;
 use crate::error::ObjectError;
 use crate::question::{Answer, Found, Question};
@@ -9,6 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use weft_cluster::gossip::Liveness;
 use weft_format::records::{ObjectRecord, check_object_name, name_hash, record_key};
 use weft_format::{NodeId, ShardKey};
 use weft_nodes::node::SHARD_BYTES_MAX;
@@ -23,6 +25,10 @@ const LATE_ROUNDS: u32 = 4;
 
 /// The same of a record, which may be long.
 const RECORD_DEADLINE: Duration = Duration::from_secs(60);
+
+/// An object that was put with success, or removed, has its record at so many members at least, unless its code has one shard only: where
+/// fewer are silent, one of the others knows the name.
+pub(super) const RECORDS_MIN: usize = 2;
 
 /// This many members are asked first: more than a common code has shards, so that what lies at alternates is found, too.
 const FIRST_ASKED: usize = 24;
@@ -49,6 +55,11 @@ impl ObjectStore {
         let asked: BTreeSet<NodeId> = findings.answers.keys().chain(findings.silent.keys()).copied().collect();
         let others = self.members.keys().copied().filter(|node| !asked.contains(node)).collect();
         findings.add(self.find_at(hash, others, FIND_DEADLINE).await);
+    }
+
+    /// What all members say now, those included that have answered before.
+    pub(crate) async fn find_everywhere(&self, hash: u64) -> Findings {
+        self.find_at(hash, self.members.keys().copied().collect(), FIND_DEADLINE).await
     }
 
     /// Asks late members again, in round `round` of those; `false`: there is none, or they were asked often enough.
@@ -133,14 +144,28 @@ impl ObjectStore {
         Err(ObjectError::NoRecord { name: name.to_owned(), version: version.stamp.to_string(), why })
     }
 
-    /// The versions of a name, the newest first, and what was found; all members are asked where the closest know nothing.
-    pub(crate) async fn look(&self, name: &str, width: usize) -> Result<(Vec<Version>, Findings), ObjectError> {
+    /// The versions of a name, the newest first, and what was found; all members are asked where the closest know nothing. Where nobody
+    /// knows it, and silent members may hide an object that has its record at `records` members, those that are late are waited for; `None`: that
+    /// makes no difference.
+    pub(crate) async fn look(
+        &self,
+        name: &str,
+        width: usize,
+        records: Option<usize>,
+    ) -> Result<(Vec<Version>, Findings), ObjectError> {
         check_object_name(name)?;
         let hash = name_hash(name);
         let mut findings = self.find(hash, width).await;
         let mut found = versions(name, &findings);
         if found.is_empty() {
             self.find_further(hash, &mut findings).await;
+            found = versions(name, &findings);
+        }
+        for round in 0.. {
+            let is_open = found.is_empty() && records.is_some_and(|records| self.may_hide(hash, &findings, records));
+            if !is_open || !self.is_any_late(&findings) || !self.find_late(hash, round, &mut findings).await {
+                break;
+            }
             found = versions(name, &findings);
         }
         if findings.answers.is_empty() {
@@ -151,7 +176,7 @@ impl ObjectStore {
 
     /// The newest version, if that has contents.
     pub(crate) async fn newest(&self, name: &str) -> Result<(ObjectRecord, Vec<Version>, Findings), ObjectError> {
-        let (mut found, mut findings) = self.look(name, 1).await?;
+        let (mut found, mut findings) = self.look(name, 1, Some(RECORDS_MIN)).await?;
         if let Some(newest) = found.first() {
             let mut record = self.record(name, newest).await?;
             // How many members are close depends on the code. Of those that were not asked yet one may have a newer version.
@@ -165,21 +190,32 @@ impl ObjectStore {
                 return Ok((record, found, findings));
             }
         }
-        Err(self.absent(name, found.is_empty(), &findings))
+        let is_hidden = found.is_empty() && self.may_hide(name_hash(name), &findings, RECORDS_MIN);
+        Err(self.absent(name, is_hidden, &findings))
     }
 
-    /// The error for a name of which no contents were found.
-    pub(crate) fn absent(&self, name: &str, is_unheard_of: bool, findings: &Findings) -> ObjectError {
+    /// The error for a name of which no contents were found. `is_hidden`: silent members may have it.
+    pub(crate) fn absent(&self, name: &str, is_hidden: bool, findings: &Findings) -> ObjectError {
         let (name, answered, silent) = (name.to_owned(), findings.answers.len(), findings.silent.len());
-        match is_unheard_of && Self::is_unheard(findings) {
+        match is_hidden {
             true => ObjectError::Unknown { name, answered, silent, why: findings.why_silent() },
             false => ObjectError::NotFound { name, answered },
         }
     }
 
-    /// Do so few members answer that all that have an object may be among the others? Those that are dead by rumour may have it as well.
-    pub(crate) fn is_unheard(findings: &Findings) -> bool {
-        !findings.silent.is_empty() && findings.silent.len() >= findings.answers.len()
+    /// May the silent members be all that know an object which has its record at `records` members at least? Those that are dead by rumour
+    /// may know it as well. An object of another code may have fewer records, but after two rounds of keepers those closest to the name have
+    /// one.
+    pub(crate) fn may_hide(&self, hash: u64, findings: &Findings, records: usize) -> bool {
+        let closest = closest(&self.everyone(), hash, RECORDS_MIN).nodes;
+        let is_silent = |node: &NodeId| findings.silent.contains_key(node);
+        findings.silent.len() >= records || (closest.len() == RECORDS_MIN && closest.iter().all(is_silent))
+    }
+
+    /// Is a late member there, by rumour?
+    fn is_any_late(&self, findings: &Findings) -> bool {
+        let is_there = |node: &NodeId| self.members.get(node).is_some_and(|member| member.liveness != Liveness::Dead);
+        findings.late().iter().any(is_there)
     }
 
     /// What is known of an object.
@@ -187,7 +223,15 @@ impl ObjectStore {
     /// # Errors
     /// It is not there, or nobody says so.
     pub async fn stat(&self, name: &str) -> Result<Stat, ObjectError> {
-        let (record, found, findings) = self.newest(name).await?;
+        let (mut record, mut found, mut findings) = self.newest(name).await?;
+        if is_short(&record, &findings) {
+            // Members that came later are closer now.
+            self.find_further(name_hash(name), &mut findings).await;
+            found = versions(name, &findings);
+            if let Some(newest) = found.first().filter(|newest| newest.stamp != record.stamp) {
+                record = self.record(name, newest).await?;
+            }
+        }
         let Some(contents) = record.contents() else { return Err(self.absent(name, false, &findings)) };
         let hash = name_hash(name);
         let there = |number: usize| places(hash, record.stamp, number as u32, &findings).len();
@@ -200,7 +244,7 @@ impl ObjectStore {
             digest: contents.digest,
             record_copies: found.first().map_or(0, |version| version.holders.len()),
             shards: shards.collect(),
-            alternates: contents.alternates.len(),
+            at_alternates: contents.alternates.iter().filter(|alternate| alternate.node.is_some()).count(),
             silent: findings.silent.len(),
         })
     }

@@ -4,6 +4,7 @@ use super::ObjectStore;
 use crate::error::ObjectError;
 use crate::versions::{Findings, located};
 use bytes::Bytes;
+use futures_util::lock::Mutex as Turn;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
@@ -39,13 +40,15 @@ struct Reading<'a> {
     record: &'a ObjectRecord,
     contents: &'a Contents,
     state: &'a Mutex<State>,
+    /// Segments that lack shards at the same time ask for them once.
+    asking: &'a Turn<()>,
 }
 
 /// What is found out on the way.
 #[derive(Default)]
 struct State {
     findings: Findings,
-    /// How often members were asked more than the closest were: first all others, then those that were late.
+    /// How often members were asked since the closest were at first.
     asked: u32,
     /// Shards that were found to be wrong.
     refused: BTreeSet<(NodeId, ShardKey)>,
@@ -64,15 +67,15 @@ impl ObjectStore {
         sink: &mut (dyn FnMut(&[u8]) -> io::Result<()> + Send),
     ) -> Result<Got, ObjectError> {
         let (mut record, found, findings) = self.newest(name).await?;
-        let state = Mutex::new(State { findings, ..State::default() });
+        let (state, asking) = (Mutex::new(State { findings, ..State::default() }), Turn::new(()));
         let mut passed_over = None;
         for version in &found {
             if version.stamp != record.stamp {
                 record = self.record(name, version).await?;
             }
             let Some(contents) = record.contents() else { break };
-            let reading =
-                Reading { store: self, name, hash: name_hash(name), record: &record, contents, state: &state };
+            let (hash, state, asking) = (name_hash(name), &state, &asking);
+            let reading = Reading { store: self, name, hash, record: &record, contents, state, asking };
             let mut given = 0;
             match reading.run(sink, &mut given).await {
                 // It was never acknowledged: members that had removed its shards before took no record.
@@ -81,7 +84,7 @@ impl ObjectStore {
                 }
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let State { is_degraded, damaged, .. } = state.into_inner();
+                    let State { is_degraded, damaged, .. } = std::mem::take(&mut *state.lock());
                     return Ok(Got { version: record.stamp, bytes: contents.bytes, is_degraded, damaged, passed_over });
                 }
             }
@@ -113,13 +116,13 @@ impl Reading<'_> {
         located(self.record, self.hash, number as u32, &state.findings, cost, &state.refused)
     }
 
-    /// The data of a segment, as it was put. Where the closest members have too little of it all are asked, and then those again that
-    /// were late: silence is no sign of loss. Where what they have is not what was put, each shard is compared with its digest, and the
-    /// wrong ones are left out.
+    /// The data of a segment, as it was put. Where members have too little of it, all are asked what they have now: in a long read what was
+    /// lost is elsewhere by then. Then those are asked again that were late: silence is no sign of loss. Where what they have is not what was
+    /// put, each shard is compared with its digest, and the wrong ones are left out.
     async fn segment(&self, number: usize) -> Result<Bytes, ObjectError> {
         let wanted = &self.contents.segments[number];
         let segment = data_segment(self.hash, self.record.stamp, number as u32);
-        let mut has_compared = false;
+        let (mut has_compared, mut round) = (false, 0);
         loop {
             let asked = self.state.lock().asked;
             let record = self.locate(number).map(Arc::new).ok_or_else(|| self.forged(number))?;
@@ -130,7 +133,7 @@ impl Reading<'_> {
                         return Ok(data);
                     }
                 }
-                Err(ReadError::Unrecoverable { .. }) if self.ask_more(asked).await => continue,
+                Err(ReadError::Unrecoverable { .. }) if self.ask_more(asked, &mut round).await => continue,
                 Err(error) => return Err(self.unreadable(error)),
             }
             if has_compared || !self.compare(number, segment, &record).await {
@@ -140,8 +143,10 @@ impl Reading<'_> {
         }
     }
 
-    /// Is more known than after members were asked `asked` times? Asks once more where it is not; `false`: nobody is left to ask.
-    async fn ask_more(&self, asked: u32) -> bool {
+    /// Is more known than after members were asked `asked` times? Asks once more where it is not, for this segment's round `round`;
+    /// `false`: nobody is left to ask.
+    async fn ask_more(&self, asked: u32, round: &mut u32) -> bool {
+        let _turn = self.asking.lock().await;
         let mut findings = {
             let state = self.state.lock();
             if state.asked > asked {
@@ -149,16 +154,17 @@ impl Reading<'_> {
             }
             state.findings.clone()
         };
-        let is_asked = match asked.checked_sub(1) {
+        let is_asked = match round.checked_sub(1) {
             None => {
-                self.store.find_further(self.hash, &mut findings).await;
+                findings = self.store.find_everywhere(self.hash).await;
                 true
             }
-            Some(round) => self.store.find_late(self.hash, round, &mut findings).await,
+            Some(late_round) => self.store.find_late(self.hash, late_round, &mut findings).await,
         };
+        *round += 1;
         let mut state = self.state.lock();
-        state.findings.add(findings);
-        state.asked = state.asked.max(asked + u32::from(is_asked));
+        state.findings = findings;
+        state.asked += u32::from(is_asked);
         is_asked
     }
 

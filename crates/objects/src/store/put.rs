@@ -61,14 +61,15 @@ impl ObjectStore {
         let PutRequest { name, code: spec, replace } = request;
         check_object_name(name)?;
         let (code, hash) = (Code::parse(spec)?, name_hash(name));
-        let (found, findings) = self.look(name, code.n).await?;
+        let records = code.records();
+        let (found, findings) = self.look(name, code.n, (!replace).then_some(records)).await?;
         if let Some(newest) = found.first().filter(|_| !replace) {
             let is_removed = self.record(name, newest).await?.contents().is_none();
             if !is_removed {
                 return Err(ObjectError::Exists { name: name.clone(), version: newest.stamp.to_string() });
             }
         }
-        if found.is_empty() && !replace && Self::is_unheard(&findings) {
+        if found.is_empty() && !replace && self.may_hide(hash, &findings, records) {
             return Err(self.absent(name, true, &findings));
         }
         drop(findings);
@@ -106,14 +107,14 @@ impl ObjectStore {
         let (accepted, why) = self.put_record(&record, hash, holders).await;
         let kept = match has_planted(Planted::MembersCounted) {
             true => accepted.len(),
-            false => self.kept_at(&accepted, hash, &record, code.enough).await.unwrap_or(accepted.len()),
+            false => self.kept_at(&accepted, hash, &record, records).await.unwrap_or(accepted.len()),
         };
         let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
-        if kept < code.enough && !is_told_early {
+        if kept < records && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
-            let was_taken = accepted.len() >= code.enough;
+            let was_taken = accepted.len() >= records;
             let why = if was_taken { "others have lost what they stored, or do not say".into() } else { why };
-            return Err(ObjectError::NotCommitted { name, version, kept, needed: code.enough, why });
+            return Err(ObjectError::NotCommitted { name, version, kept, needed: records, why });
         }
         let contents = record.contents().map_or(&[][..], |contents| &contents.alternates);
         let missing = contents.iter().filter(|alternate| alternate.node.is_none()).count();
@@ -163,20 +164,15 @@ impl ObjectStore {
             Err(error) => return (BTreeSet::new(), error.to_string()),
         };
         let put = |node: NodeId| {
-            let (at, sealed) = (self.transfer.fleet().get(node), sealed.clone());
-            async move {
-                match at {
-                    Some(at) => (node, at.put(key, &[sealed]).await.map_err(|error| error.to_string())),
-                    None => (node, Err("it is no member".to_owned())),
-                }
-            }
+            let sealed = sealed.clone();
+            async move { (node, self.transfer.put_at(node, key, sealed).await) }
         };
         let mut puts: FuturesUnordered<_> = nodes.into_iter().map(put).collect();
         let (mut accepted, mut why) = (BTreeSet::new(), "none of the others was asked".to_owned());
         while let Some((node, outcome)) = puts.next().await {
             match outcome {
                 Ok(()) => drop(accepted.insert(node)),
-                Err(error) => why = error,
+                Err(error) => why = error.to_string(),
             }
         }
         (accepted, why)

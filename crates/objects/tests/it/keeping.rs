@@ -3,8 +3,10 @@
 use crate::cluster::{TestCluster, TestMember, VOLUME, bytes, image_of, rounds};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::sync::Notify;
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, data_segment, name_hash, record_key};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 use weft_nodes::wrappers::{Fault, Operation};
@@ -13,7 +15,7 @@ use weft_objects::{KeeperSettings, ObjectError, Question};
 
 const CUBE: &str = "ldpc:cube-8-6";
 
-const SETTINGS: KeeperSettings = KeeperSettings {
+pub const SETTINGS: KeeperSettings = KeeperSettings {
     rebuild_after: Duration::from_secs(60),
     leftover_grace: Duration::from_secs(600),
     superseded_grace: Duration::from_secs(120),
@@ -72,29 +74,36 @@ async fn a_member_that_is_back_soon_finds_all_as_it_left_it() {
     assert_eq!(rounds(&mut keepers, 10, PAUSE).await.rebuilt, 0);
 }
 
-/// Records arrive so much later, and shards at once.
-fn delay_records(cluster: &TestCluster, time: Duration) {
+/// Records arrive so much later, and shards at once; when the first is sent.
+fn delay_records(cluster: &TestCluster, time: Duration) -> Arc<Notify> {
+    let sends = Arc::new(Notify::new());
     for member in &cluster.members {
+        let sends = Arc::clone(&sends);
         member.fault.set_script(Box::new(move |call| match call.key {
-            Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => Fault::Delay(time),
+            Some(key) if call.operation == Operation::Put && !ObjectId::of(key.segment).is_data => {
+                sends.notify_one();
+                Fault::Delay(time)
+            }
             _ => Fault::None,
         }));
     }
+    sends
 }
 
 #[tokio::test(start_paused = true)]
 async fn half_an_upload_is_removed_and_a_put_that_goes_on_later_is_refused() {
     let cluster = TestCluster::new(6).await;
     cluster.put("a", "rs:4+2", b"before", false).await.unwrap();
-    // The client is paused between the last shard and the first record.
-    delay_records(&cluster, Duration::from_secs(3600));
-    let put = cluster.put("a", "rs:4+2", b"after", true);
-    let mut keepers = cluster.keepers(SETTINGS);
-    let keeping = async {
-        tokio::time::sleep(Duration::from_secs(5)).await;
-        rounds(&mut keepers, 30, Duration::from_secs(60)).await
-    };
-    let (put, kept) = tokio::join!(put, keeping);
+    // The client is paused when it sends its records.
+    let sends = delay_records(&cluster, Duration::from_millis(1));
+    let mut put = pin!(cluster.put("a", "rs:4+2", b"after", true));
+    tokio::select! {
+        biased;
+        put = &mut put => panic!("{put:?}"),
+        () = sends.notified() => {}
+    }
+    let kept = rounds(&mut cluster.keepers(SETTINGS), 30, Duration::from_secs(60)).await;
+    let put = put.await;
     // Each member has decided once: given up, with its shards removed.
     assert_eq!((kept.given_up, kept.removed), (6, 6));
     assert!(matches!(put, Err(ObjectError::NotCommitted { kept: 0, .. })), "{put:?}");
@@ -153,10 +162,10 @@ async fn an_upload_that_goes_on_is_not_given_up_however_long_it_takes() {
 async fn a_put_counts_shards_that_are_there_not_members_that_took_the_record() {
     let cluster = TestCluster::new(6).await;
     for lost in [2, 3] {
-        delay_records(&cluster, Duration::from_secs(30));
+        let sends = delay_records(&cluster, Duration::from_secs(5));
         let put = cluster.put("a", "rs:4+2", b"after", true);
         let losing = async {
-            tokio::time::sleep(Duration::from_secs(5)).await;
+            sends.notified().await;
             for member in &cluster.members[..lost] {
                 for key in cluster.shards(member.id).await {
                     member.host.node().remove(key).await.unwrap();

@@ -3,3 +3,5 @@
 mod cluster;
 mod keeping;
 mod objects;
+mod pace;
+mod silence;

@@ -20,7 +20,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(200);
   weft node serve /srv/disk --listen :7600 --key disk.key --tls
   weft node serve /srv/disk
   weft node serve /srv/disk --listen :7600 --key disk.key --tls --advertise 10.0.0.2:7600,10.1.0.2:7600
-  weft node serve /srv/disk --listen :7600 --plain --key disk.key --cluster-key all.key --objects --join nas:7600")]
+  weft node serve /srv/disk --listen :7600 --advertise me:7600 --plain --key disk.key --cluster-key all.key --objects --join nas:7600")]
 pub struct Arguments {
     /// An existing folder, or block:///dev/sdX
     #[arg(value_name = "FOLDER|URL")]
