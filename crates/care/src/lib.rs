@@ -19,6 +19,9 @@ pub mod collect;
 pub mod convert;
 pub mod damage;
 pub mod faulty_helpers;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod glance;
 pub mod job;
 pub mod lease;

@@ -2,6 +2,9 @@
 //!
 //! JSON, so that people can read it; golden bytes in `record_tests.rs`.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
+
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::job::Progress;
 use crate::watch::Verdict;

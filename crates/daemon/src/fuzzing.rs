@@ -1,13 +1,18 @@
 //! Decoders that are nobody else's business, for `crates/fuzz`. Requests and answers are read by the HTTP library that reads them in
 //! earnest, over streams in memory.
 
+mod member;
+
+pub use member::{MakeMember, member_answers_to, member_request, member_request_seeds};
+
 use crate::address::DaemonUrl;
 use crate::addresses::Addresses;
 use crate::auth::{Asked, Key, Proof};
 use crate::client::DaemonNode;
 use crate::dial::{Dial, Dialed};
 use crate::gossip::GossipSettings;
-use crate::server::Daemon;
+use crate::grant::Grant;
+use crate::server::{Daemon, check_request, request_seed};
 use crate::signed_request::SignedRequest;
 use crate::tls::Fingerprint;
 use crate::wire::CombinationBody;
@@ -101,39 +106,47 @@ pub fn answers_to(bytes: &[u8]) -> Vec<u8> {
         let place = NodeUrl::elsewhere(ABOUT.name, "memory://x".to_owned());
         let env = Env::seeded(1);
         let daemon = Daemon::open(kinds, place, None, &env).expect("it is there").with_short_circuit();
-        let own = DaemonUrl { authority: NOWHERE.to_string(), tls: None };
-        let (further, join, domain) = (vec!["127.0.0.2:1".to_owned()], Vec::new(), "d".to_owned());
-        let daemon = daemon.with_gossip(GossipSettings { key: None, own, further, join, domain });
-        let (mut user, served) = duplex(STREAM_BYTES);
-        let asking = async move {
-            // The daemon may refuse before it has read everything.
-            let _ = user.write_all(bytes).await;
-            let (mut answers, mut quiet_count, mut some) = (Vec::new(), 0, [0; 4096]);
-            // To close would cut off what is under way.
-            while quiet_count < QUIET_MAX {
-                tokio::select! {
-                    biased;
-                    came = user.read(&mut some) => match came {
-                        Ok(count) if count > 0 => {
-                            answers.extend_from_slice(&some[..count]);
-                            quiet_count = 0;
-                        }
-                        _ => break,
-                    },
-                    () = tokio::task::yield_now() => quiet_count += 1,
-                }
-            }
-            // Combinations are computed by another thread.
-            if answers.is_empty() && is_whole_combination(bytes) {
-                let came = env.clock.timeout(Duration::from_secs(1), user.read(&mut some)).await;
-                answers.extend_from_slice(&some[..came.ok().and_then(Result::ok).unwrap_or(0)]);
-            }
-            let _ = user.shutdown().await;
-            let _ = user.read_to_end(&mut answers).await;
-            answers
-        };
-        tokio::join!(Arc::new(daemon).converse_over(served, NOWHERE), asking).1
+        converse(daemon.with_gossip(gossips(None)), &env, bytes).await
     })
+}
+
+fn gossips(key: Option<Key>) -> GossipSettings {
+    let own = DaemonUrl { authority: NOWHERE.to_string(), tls: None };
+    let (further, join, domain) = (vec!["127.0.0.2:1".to_owned()], Vec::new(), "d".to_owned());
+    GossipSettings { key, own, further, join, domain }
+}
+
+/// What `daemon` says to all that a connection sends.
+async fn converse(daemon: Daemon, env: &Env, bytes: &[u8]) -> Vec<u8> {
+    let (mut user, served) = duplex(STREAM_BYTES);
+    let asking = async move {
+        // The daemon may refuse before it has read everything.
+        let _ = user.write_all(bytes).await;
+        let (mut answers, mut quiet_count, mut some) = (Vec::new(), 0, [0; 4096]);
+        // To close would cut off what is under way.
+        while quiet_count < QUIET_MAX {
+            tokio::select! {
+                biased;
+                came = user.read(&mut some) => match came {
+                    Ok(count) if count > 0 => {
+                        answers.extend_from_slice(&some[..count]);
+                        quiet_count = 0;
+                    }
+                    _ => break,
+                },
+                () = tokio::task::yield_now() => quiet_count += 1,
+            }
+        }
+        // Combinations are computed by another thread.
+        if answers.is_empty() && is_whole_combination(bytes) {
+            let came = env.clock.timeout(Duration::from_secs(1), user.read(&mut some)).await;
+            answers.extend_from_slice(&some[..came.ok().and_then(Result::ok).unwrap_or(0)]);
+        }
+        let _ = user.shutdown().await;
+        let _ = user.read_to_end(&mut answers).await;
+        answers
+    };
+    tokio::join!(Arc::new(daemon).converse_over(served, NOWHERE), asking).1
 }
 
 /// Has a request for a combination all of its body?
@@ -221,7 +234,7 @@ pub fn is_answer(bytes: &[u8]) -> bool {
         let node = DaemonNode::open(&url, "daemon", IDENTITY, None, &Env::seeded(1)).expect("it does no I/O");
         let node = node.dialed_by(Arc::new(Once(Mutex::new(Some(here)))));
         let asking = async {
-            match what % 8 {
+            match what % 10 {
                 0 => node.put(SHARD, &[object()]).await.is_ok(),
                 1 => {
                     let got = node.get(SHARD, 100..300).await;
@@ -241,7 +254,9 @@ pub fn is_answer(bytes: &[u8]) -> bool {
                 }
                 5 => node.space().await.is_ok(),
                 6 => node.members().await.is_ok(),
-                _ => node.terms().await.is_ok(),
+                7 => node.terms().await.is_ok(),
+                8 => node.ask_objects(Bytes::from_static(b"question")).await.is_ok(),
+                _ => node.identity().await.is_ok(),
             }
         };
         tokio::join!(asking, answer_once(there, given)).0
@@ -270,6 +285,8 @@ pub fn answer_seeds() -> Vec<Vec<u8>> {
         json(5, r#"{"total_bytes":5,"free_bytes":4}"#),
         json(6, &format!("{{\"members\":[{{{member}}}]}}")),
         json(7, r#"{"socket":"weft-1","ticket":"2"}"#),
+        answer(8, "200 OK", b"an answer"),
+        answer(9, "200 OK", IDENTITY.encode().as_bytes()),
         answer(1, "404 Not Found\r\nweft-error: not-found", br#"{"detail":"it is not there"}"#),
         // A length that the chunks do not keep to.
         format!(
@@ -363,4 +380,41 @@ pub fn addresses_seeds() -> Vec<Vec<u8>> {
         {"authority":"[::1]:7601","is_up":true,"since_ms":1,"bytes_per_second":5,"latency_us":6},
         {"authority":"10.0.0.2:7601","is_up":false,"since_ms":2}]}}"#;
     vec![text.as_bytes().to_vec()]
+}
+
+/// A grant as a request's header has it, the line of its file, and what is sent to the socket of open files: the first byte says which.
+pub fn grant(bytes: &[u8]) {
+    let Some((what, bytes)) = bytes.split_first() else { return };
+    match (what % 3, str::from_utf8(bytes)) {
+        (0, Ok(text)) => {
+            if let Ok(grant) = text.parse::<Grant>() {
+                assert_eq!(grant.to_string(), text, "one grant has one text");
+            }
+        }
+        (1, Ok(text)) => {
+            if let Ok((grant, key)) = Grant::of_line(text) {
+                let cluster = Key::new([8; 32]);
+                assert!(Grant::of_line(&grant.to_line(&cluster)) == Ok((grant.clone(), grant.key(&cluster))));
+                assert_eq!(key.to_hex().len(), 64);
+            }
+        }
+        (2, _) => wait(check_request(bytes)),
+        _ => {}
+    }
+}
+
+/// One of each.
+#[must_use]
+pub fn grant_seeds() -> Vec<Vec<u8>> {
+    let prefix = "run/7 ".to_owned();
+    let store = IDENTITY.volume;
+    let grant = Grant { store, may_read: true, may_write: false, may_list: true, until_ms: 1_700_000_000_000, prefix };
+    let whole = Grant { may_write: true, prefix: String::new(), ..grant.clone() };
+    vec![
+        format!("\x00{grant}").into_bytes(),
+        format!("\x00{whole}").into_bytes(),
+        format!("\x01{}\n", grant.to_line(&Key::new([8; 32]))).into_bytes(),
+        [&[2][..], &request_seed(SHARD)].concat(),
+        b"\x02\x01\n".to_vec(),
+    ]
 }

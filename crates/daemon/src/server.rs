@@ -20,6 +20,8 @@ use super::tls::{Certificate, TlsError, carrier};
 use super::wire::already_a_node;
 use super::write_timeout::WriteTimeout;
 use file_socket::FileSocket;
+#[cfg(feature = "fuzzing")]
+pub(super) use file_socket::{check_request, request_seed};
 use hyper::Request;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};

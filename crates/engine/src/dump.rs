@@ -202,6 +202,37 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     text.as_bytes().chunks(2).map(byte).collect()
 }
 
+/// A dump that ends after these lines; with the right last line where the first byte is odd.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn check(bytes: &[u8]) {
+    let Some((flags, text)) = bytes.split_first() else { return };
+    let mut text = text.to_vec();
+    if flags % 2 == 1 {
+        let count = text.iter().filter(|byte| **byte == b'\n').count().saturating_sub(1);
+        let digest = blake3::hash(&text).to_hex();
+        text.extend_from_slice(format!("end {count} {digest}\n").as_bytes());
+    }
+    let mut input = &text[..];
+    let mut lines = Lines { input: &mut input, hasher: blake3::Hasher::new(), record_count: 0, is_over: false };
+    let (mut record_count, mut page) = (0, lines.page());
+    while let Ok(Some(slots)) = page {
+        for (key, value) in &slots {
+            assert_eq!(unhex(&hex(key)).as_ref(), Some(key));
+            assert!(value.as_ref().is_some_and(|value| unhex(&hex(value)).as_ref() == Some(value)));
+        }
+        record_count += slots.len() as u64;
+        page = lines.page();
+    }
+    assert!(page.is_err() || lines.is_over && record_count == lines.record_count, "a dump ends with its last line");
+}
+
+/// Two records, and none.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn check_seeds() -> Vec<Vec<u8>> {
+    let records = format!("{} {} # a name\n{} - # unknown\n", hex(b"\x01key"), hex(b"value"), hex(&[255; 9]));
+    vec![format!("\x01{FIRST_LINE}{records}").into_bytes(), format!("\x01{FIRST_LINE}").into_bytes()]
+}
+
 #[cfg(test)]
 #[path = "dump_tests.rs"]
 mod tests;

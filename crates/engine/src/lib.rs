@@ -37,6 +37,9 @@ pub mod ended;
 mod engine;
 mod error;
 pub mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod jobs;
 mod keeper;
 pub mod key_file;

@@ -8,6 +8,8 @@ mod table;
 pub use elsewhere::{Moved, moved};
 pub use error::{NodesError, ProbeError};
 pub use making::create;
+#[cfg(feature = "fuzzing")]
+pub(crate) use making::{check_note, note_seed};
 pub use table::{Changes, Displaced, MovedTo, NewNode, NodeTable, OldNode, Place, Replaced};
 
 use crate::error::EngineError;

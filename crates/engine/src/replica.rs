@@ -20,5 +20,7 @@ mod replicator;
 pub use chain::ReplicaSizes;
 pub use note::ReplicaStatus;
 pub(crate) use note::replica_status;
+#[cfg(feature = "fuzzing")]
+pub(crate) use note::{check_note, note_seed};
 pub use recover::{NewestState, RecoverReport, reach_nodes, recover};
 pub use replicator::Replicator;

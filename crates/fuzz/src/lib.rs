@@ -1,4 +1,4 @@
-//! Targets for fuzzing: every decoder of bytes that come from outside, from nodes, networks, metadata files and users.
+//! Targets for fuzzing: decoders of bytes that come from outside, from nodes, networks, metadata files and users.
 //!
 //! A [`Target`] gives a decoder any bytes. The decoder must not panic, must not hang, and must not take memory for what the bytes only
 //! claim ([`Target::check`]); what it accepts must be encoded to something that it reads as the same again.
@@ -15,7 +15,7 @@ mod seals;
 mod targets;
 
 pub use mutate::Mutator;
-pub use targets::TARGETS;
+pub use targets::{MEMBER, TARGETS};
 
 use std::path::{Path, PathBuf};
 

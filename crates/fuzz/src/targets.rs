@@ -3,6 +3,8 @@
 mod codes;
 mod gossip;
 mod keys;
+mod members;
+mod notes;
 mod objects;
 mod records;
 mod shard_files;
@@ -10,6 +12,7 @@ mod shards;
 mod texts;
 
 use crate::Target;
+pub use members::MEMBER;
 
 const fn target(name: &'static str, run: fn(&[u8]), seeds: fn() -> Vec<Vec<u8>>) -> Target {
     Target { name, run, seeds, own_bytes: 0, test_runs: 20_000 }
@@ -61,4 +64,15 @@ pub const TARGETS: &[Target] = &[
     target("combinations", weft_daemon::fuzzing::combination, weft_daemon::fuzzing::combination_seeds),
     target("proofs", weft_daemon::fuzzing::proof, weft_daemon::fuzzing::proof_seeds),
     target("address_books", weft_daemon::fuzzing::addresses, weft_daemon::fuzzing::addresses_seeds),
+    target("meta_engines", weft_meta::fuzzing::engine, weft_meta::fuzzing::engine_seeds),
+    target("notes", notes::note, notes::seeds),
+    target("disk_cache", weft_transfer::fuzzing::entries, weft_transfer::fuzzing::entries_seeds),
+    target("block_locations", weft_nodes::fuzzing::block_locations, weft_nodes::fuzzing::block_locations_seeds),
+    target("grants", weft_daemon::fuzzing::grant, weft_daemon::fuzzing::grant_seeds),
+    target("object_records", objects::record, objects::record_seeds),
+    Target {
+        test_runs: 2_000,
+        own_bytes: 4 << 20,
+        ..target("member_requests", members::request, members::request_seeds)
+    },
 ];

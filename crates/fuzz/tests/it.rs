@@ -38,6 +38,7 @@ macro_rules! tests {
 tests! {
     shard_header shard_object shard_file shard_streams records names node_urls key_files code_specs policies gossip object_messages meta_keys
     meta_values meta_rows meta_intents meta_witness meta_addresses meta_holder block daemon_requests daemon_answers combinations proofs address_books
+    meta_engines notes disk_cache block_locations grants object_records member_requests
 }
 
 /// Or the target would be one of refusals.
@@ -49,6 +50,16 @@ fn the_daemon_does_what_the_requests_of_the_corpus_ask() {
         let is_refused = request.starts_with(b"POST /short-circuit ");
         let (request, answer) = (request.escape_ascii(), answer.escape_ascii());
         assert_eq!(answer.to_string().starts_with("HTTP/1.1 2"), !is_refused, "{request}: {answer}");
+    }
+}
+
+#[test]
+fn a_member_does_what_the_signed_requests_of_the_corpus_ask() {
+    let target = find("member_requests").expect("a target");
+    for request in (target.seeds)() {
+        let answer = weft_daemon::fuzzing::member_answers_to(&request, weft_fuzz::MEMBER).escape_ascii().to_string();
+        let is_signed = request.first() != Some(&0);
+        assert_eq!(answer.starts_with("HTTP/1.1 2"), is_signed, "{}: {answer}", request.escape_ascii());
     }
 }
 

@@ -2,7 +2,11 @@
 
 pub use crate::engines::sqlite::fuzzing::{intents, intents_seeds, row, row_seeds, witness, witness_seeds};
 
+use crate::FileLock;
 use crate::deltas::Delta;
+use crate::engines::sqlite;
+#[cfg(feature = "shared")]
+use crate::engines::{etcd, postgres};
 use crate::keys::Key;
 use crate::owner::Holder;
 use crate::store::values::{self, Dirent, Usage};
@@ -21,7 +25,7 @@ pub fn value(bytes: &[u8]) {
         return;
     };
     let ino = Ino(1);
-    match what % 9 {
+    match what % 10 {
         0 => assert!(values::decode_mark(&Key::Keep, value).is_err() || value == values::mark()),
         1 => {
             let found = values::decode_segment(&Key::Keep, value);
@@ -59,9 +63,15 @@ pub fn value(bytes: &[u8]) {
                 assert_eq!(found.encode().as_deref(), Some(value));
             }
         }
-        _ => {
+        8 => {
             let found = Usage::decode(value);
             assert!(found.is_err() || found.is_ok_and(|found| found.encode() == value));
+        }
+        _ => {
+            if let Ok(found) = values::decode_locks(&Key::Locks(ino), value) {
+                assert!(found.iter().all(|lock| lock.first <= lock.last));
+                assert_eq!(values::locks(&found), value);
+            }
         }
     }
 }
@@ -74,6 +84,7 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
     let changed = Timestamp { seconds: 7, nanoseconds: 9 };
     let sums = SumsRecord::decode(&[8, 1, 18, 14, 10, 6, b'r', b's', b':', b'2', b'+', b'1', 16, 2, 24, 20, 32, 60]);
     let sums = sums.expect("one segment");
+    let lock = FileLock { session: -3, owner: 4, pid: 5, first: 0, last: u64::MAX, is_exclusive: true };
     let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();
     vec![
         seed(0, 0, values::mark()),
@@ -87,6 +98,7 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
         seed(7, 0, Delta::Names { changed, subdirectories: 1 }.encode().expect("it is kept")),
         seed(7, 0, Delta::Segments(sums).encode().expect("it is kept")),
         seed(8, 0, Usage { inodes: 4, live_bytes: 5 }.encode()),
+        seed(9, 0, values::locks(&[lock, FileLock { is_exclusive: false, ..lock }])),
     ]
 }
 
@@ -139,4 +151,33 @@ pub fn address_seeds() -> Vec<Vec<u8>> {
         "postgres:///d?host=/run",
     ];
     texts.map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+/// What an engine keeps beside the records: the first byte says which.
+pub fn engine(bytes: &[u8]) {
+    let Some((what, bytes)) = bytes.split_first() else { return };
+    match what % 4 {
+        0 => sqlite::fuzzing::changes(bytes),
+        1 => sqlite::fuzzing::state(bytes),
+        #[cfg(feature = "shared")]
+        2 => postgres::fuzzing::notification(bytes),
+        #[cfg(feature = "shared")]
+        3 => etcd::fuzzing::row(bytes),
+        _ => {}
+    }
+}
+
+/// SQLite's list of changes and state, notifications of PostgreSQL, rows of etcd.
+#[must_use]
+pub fn engine_seeds() -> Vec<Vec<u8>> {
+    let all = [
+        sqlite::fuzzing::changes_seeds(),
+        sqlite::fuzzing::state_seeds(),
+        #[cfg(feature = "shared")]
+        postgres::fuzzing::notification_seeds(),
+        #[cfg(feature = "shared")]
+        etcd::fuzzing::row_seeds(),
+    ];
+    let seed = |(what, seeds): (u8, Vec<Vec<u8>>)| seeds.into_iter().map(move |seed| [&[what][..], &seed].concat());
+    (0..).zip(all).flat_map(seed).collect()
 }

@@ -29,6 +29,8 @@ mod datanode;
 mod failure;
 #[cfg(all(test, feature = "foreign"))]
 mod faults;
+#[cfg(all(feature = "fuzzing", feature = "foreign"))]
+pub(crate) mod fuzzing;
 #[cfg(feature = "foreign")]
 mod list;
 #[cfg(feature = "foreign")]

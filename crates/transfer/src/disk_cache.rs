@@ -13,6 +13,8 @@
 //! ```
 //! Numbers are little-endian. An entry is cleared before its slot is written anew, and written after it.
 
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod index;
 
 use bytes::Bytes;

@@ -18,6 +18,9 @@ mod chains;
 mod disk_cache;
 pub mod error;
 pub mod fleet;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hedge_budget;
 mod in_flight;
 pub mod objects;

@@ -31,7 +31,7 @@ pub fn deleted_value(deleted_ms: u64, ino: Ino) -> String {
 }
 
 /// The inverse of [`deleted_value`].
-fn parse_deleted(value: &[u8]) -> Result<(u64, Ino), VfsError> {
+pub(crate) fn parse_deleted(value: &[u8]) -> Result<(u64, Ino), VfsError> {
     let parse = || {
         let (deleted_ms, ino) = std::str::from_utf8(value).ok()?.split_once(' ')?;
         Some((deleted_ms.parse().ok()?, Ino(ino.parse().ok()?)))

@@ -24,6 +24,9 @@ pub mod error;
 mod extents;
 mod feed;
 mod files;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod glimpse;
 mod house;
 mod lifecycle;

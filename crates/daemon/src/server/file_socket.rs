@@ -104,3 +104,32 @@ impl Daemon {
         Ok(false)
     }
 }
+
+/// What a connection to the socket sends; with the right ticket where the first byte is odd.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn check_request(bytes: &[u8]) {
+    let Some((flags, rest)) = bytes.split_first() else { return };
+    let own = FileSocket::new(&weft_env::SeededRng::new(1));
+    let ticket = if flags % 2 == 1 { own.terms().ticket } else { String::new() };
+    let sent = [ticket.as_bytes(), rest].concat();
+    let Ok((mut user, served)) = UnixStream::pair() else { return };
+    let sending = async move {
+        // It may have been refused before all of it was sent.
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut user, &sent).await;
+        drop(user);
+        sent
+    };
+    let (sent, request) = tokio::join!(sending, receive(&served));
+    let Some(request) = request else { return };
+    assert!(sent.starts_with(request.as_bytes()), "it is what was sent");
+    let what = own.admit(&request);
+    assert_eq!(what.is_some(), flags % 2 == 1, "nobody guesses the ticket");
+    if let Some((what, key)) = what.and_then(|what| Some((what, what.parse::<ShardKey>().ok()?))) {
+        assert_eq!(key.to_string(), what);
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+pub(crate) fn request_seed(key: ShardKey) -> Vec<u8> {
+    format!("\x01{key}\n").into_bytes()
+}

@@ -49,8 +49,7 @@ pub fn create(store: &Store, name: &str, url: &NodeUrl, secret: &Secret) -> Resu
         Some(id) => id,
         None => {
             let id = NodeId(store.env().rng.next_u128());
-            let note = Begun { version: VERSION, node: id.to_string() };
-            let note = serde_json::to_vec(&note).map_err(|error| EngineError::Place(error.to_string()))?;
+            let note = encode(id).map_err(|error| EngineError::Place(error.to_string()))?;
             store.set_job(&key(url), Some(&note))?;
             store.flush()?;
             id
@@ -69,9 +68,29 @@ fn key(url: &NodeUrl) -> String {
 
 /// The unfinished node there. A note that cannot be read counts as none: then the place says which node it is.
 fn begun(store: &Store, url: &NodeUrl) -> Result<Option<NodeId>, MetaError> {
-    let Some(bytes) = store.job(&key(url))? else { return Ok(None) };
-    let note: Option<Begun> = serde_json::from_slice(&bytes).ok();
-    Ok(note.filter(|note| note.version == VERSION).and_then(|note| note.node.parse().ok()))
+    Ok(store.job(&key(url))?.and_then(|bytes| decode(&bytes)))
+}
+
+fn encode(node: NodeId) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Begun { version: VERSION, node: node.to_string() })
+}
+
+fn decode(note: &[u8]) -> Option<NodeId> {
+    let note: Begun = serde_json::from_slice(note).ok()?;
+    (note.version == VERSION).then(|| note.node.parse().ok()).flatten()
+}
+
+/// The note of a place of which a node is made.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn check_note(bytes: &[u8]) {
+    if let Some(node) = decode(bytes) {
+        assert_eq!(decode(&encode(node).expect("numbers and text are always JSON")), Some(node));
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+pub(crate) fn note_seed() -> Vec<u8> {
+    encode(NodeId(5)).expect("numbers and text are always JSON")
 }
 
 #[cfg(test)]

@@ -37,11 +37,32 @@ pub struct ReplicaStatus {
 impl Note {
     /// Beside the metadata. Who cannot write there leaves it.
     pub fn write(&self, meta: &MetaUrl) {
-        let text = serde_json::to_vec(self).unwrap_or_default();
-        if let Err(error) = std::fs::write(file(meta), text) {
+        if let Err(error) = std::fs::write(file(meta), self.encode()) {
             tracing::debug!(%error, "how far the replica of the metadata is cannot be noted");
         }
     }
+
+    fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn decode(text: &[u8]) -> Option<Self> {
+        serde_json::from_slice(text).ok()
+    }
+}
+
+/// A note.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn check_note(text: &[u8]) {
+    if let Some(note) = Note::decode(text) {
+        assert_eq!(Note::decode(&note.encode()), Some(note));
+    }
+}
+
+#[cfg(feature = "fuzzing")]
+pub(crate) fn note_seed() -> Vec<u8> {
+    let nodes = BTreeSet::from(["00000000000000000000000000000002".to_owned()]);
+    Note { lineage: 1, upto: 2, at_ms: 3, failure: Some("why".to_owned()), nodes }.encode()
 }
 
 fn file(meta: &MetaUrl) -> std::path::PathBuf {
@@ -56,7 +77,7 @@ pub(crate) fn replica_status(store: &Store, meta: &MetaUrl) -> Result<Option<Rep
     let Some(history) = store.history() else { return Ok(None) };
     let lineage = history.lineage()?;
     let text = std::fs::read(file(meta)).unwrap_or_default();
-    let note: Option<Note> = serde_json::from_slice(&text).ok().filter(|note: &Note| note.lineage == lineage);
+    let note = Note::decode(&text).filter(|note| note.lineage == lineage);
     let none = ReplicaStatus { at_ms: None, missing_keys: COUNT_LIMIT as u64, failure: None };
     let Some(note) = note else { return Ok(Some(none)) };
     let count = |changes: Changes| changes.slots.iter().filter(|(key, _)| !is_passing(key)).count();

@@ -238,8 +238,12 @@ impl ObjectRecord {
     /// Its bytes are damaged, or it lies under the name of another version.
     pub fn unseal(volume: VolumeId, key: ShardKey, object: &[u8]) -> Result<Self, RecordError> {
         let verified = verify_object(&ShardIdentity { volume, key }, object).map_err(|error| damaged(WHAT, error))?;
+        let geometry = &verified.header.geometry;
+        if geometry.data_bytes > geometry.payload_bytes() {
+            return Err(damaged(WHAT, "it is one shard of several"));
+        }
         // What fills the last cell is behind it.
-        let mut bytes = vec![0; verified.header.geometry.data_bytes as usize];
+        let mut bytes = vec![0; geometry.data_bytes as usize];
         verified.frames.copy_into(0..bytes.len() as u64, &mut bytes).map_err(|error| damaged(WHAT, error))?;
         let record = Self::decode(&bytes)?;
         let id = ObjectId::of(key.segment);

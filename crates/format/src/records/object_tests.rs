@@ -61,6 +61,18 @@ fn a_sealed_record_is_believed_under_its_own_name_only() {
 }
 
 #[test]
+fn a_record_takes_no_memory_for_what_its_shard_does_not_have() {
+    let key = record_key(name_hash("a/b"), Stamp(77));
+    let geometry = Geometry::new(60 << 20, 1 << 16, 1, 1, 1).unwrap();
+    assert_eq!(geometry.payload_bytes(), 960);
+    let header =
+        ShardHeader { identity: ShardIdentity { volume: VolumeId(3), key }, code: RECORD_CODE.to_owned(), geometry };
+    let (object, _) = ShardBuilder::new(&header).unwrap().finish();
+    let refused = ObjectRecord::unseal(VolumeId(3), key, &object).unwrap_err().to_string();
+    assert!(refused.contains("it is one shard of several"), "{refused}");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let record = stored();
     let encoded = record.encode();

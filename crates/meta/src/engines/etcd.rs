@@ -25,6 +25,8 @@
 mod address;
 mod commit;
 mod feed;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod keeping;
 mod kind;
 mod layout;

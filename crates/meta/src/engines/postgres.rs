@@ -28,6 +28,8 @@ mod address;
 mod commit;
 mod failure;
 mod feed;
+#[cfg(feature = "fuzzing")]
+pub(crate) mod fuzzing;
 mod keeping;
 mod kind;
 mod plan;

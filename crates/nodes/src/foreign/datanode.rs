@@ -37,6 +37,15 @@ impl DataNode {
     /// The one that an address names, if it names one.
     pub(super) fn of(url: &ForeignUrl) -> Option<Self> {
         let (given, default_port) = url.datanode()?;
+        Self::at(given, default_port)
+    }
+
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn named(given: &str) -> Option<Self> {
+        Self::at(given, 9864)
+    }
+
+    fn at(given: &str, default_port: u16) -> Option<Self> {
         let authority: http::uri::Authority = given.parse().ok()?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let authority = match authority.port() {

@@ -143,7 +143,7 @@ impl Engine {
 }
 
 /// Texts of notifications: the session, then each key in hexadecimal, with spaces between.
-fn notifications(session: i64, keys: BTreeSet<Vec<u8>>) -> Vec<String> {
+pub(super) fn notifications(session: i64, keys: BTreeSet<Vec<u8>>) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for key in keys {
         let has_room = |text: &&mut String| text.len() + 1 + 2 * key.len() <= NOTIFICATION_BYTES_MAX;
@@ -158,7 +158,7 @@ fn notifications(session: i64, keys: BTreeSet<Vec<u8>>) -> Vec<String> {
 }
 
 /// The session and keys of a notification; `None`: it is another program's.
-fn keys_of(notification: &str) -> Option<(i64, ChangedKeys)> {
+pub(super) fn keys_of(notification: &str) -> Option<(i64, ChangedKeys)> {
     let mut words = notification.split(' ');
     let session = words.next()?.parse().ok()?;
     let digit = |byte: u8| char::from(byte).to_digit(16);

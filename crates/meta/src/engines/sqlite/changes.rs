@@ -33,11 +33,7 @@ pub(super) fn note<'k>(
     number: u64,
     keys: impl IntoIterator<Item = &'k [u8]>,
 ) -> rusqlite::Result<()> {
-    let mut bytes = Vec::new();
-    for key in keys {
-        bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        bytes.extend_from_slice(key);
-    }
+    let bytes = listed(keys);
     if bytes.is_empty() {
         return Ok(());
     }
@@ -55,11 +51,25 @@ pub(super) fn forget(connection: &Connection, upto: u64) -> rusqlite::Result<()>
 }
 
 fn put(connection: &Connection, number: u64, bytes: &[u8]) -> rusqlite::Result<()> {
-    let stored = [&sum(number, bytes).to_le_bytes(), bytes].concat();
     connection
         .prepare_cached("INSERT OR REPLACE INTO changes (number, keys) VALUES (?1, ?2)")?
-        .execute((number.cast_signed(), stored))?;
+        .execute((number.cast_signed(), sealed(number, bytes)))?;
     Ok(())
+}
+
+/// Keys, each after its length.
+pub(super) fn listed<'k>(keys: impl IntoIterator<Item = &'k [u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for key in keys {
+        bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        bytes.extend_from_slice(key);
+    }
+    bytes
+}
+
+/// What a row has: its checksum, then these bytes.
+pub(super) fn sealed(number: u64, bytes: &[u8]) -> Vec<u8> {
+    [&sum(number, bytes).to_le_bytes(), bytes].concat()
 }
 
 fn sum(number: u64, bytes: &[u8]) -> u64 {
@@ -95,17 +105,27 @@ pub(super) fn keys_after(
     while let Some(row) = rows.next()? {
         let number = row.get::<_, i64>(0)?.cast_unsigned();
         let stored: Vec<u8> = row.get(1)?;
-        let mut rest = open(number, &stored)?;
-        while let Some((length, after_length)) = rest.split_first_chunk() {
-            let length = usize::from(u16::from_le_bytes(*length));
-            let cut = || Fault::Damaged(format!("the list of changes of transaction {number} is cut"));
-            let (key, left) = after_length.split_at_checked(length).ok_or_else(cut)?;
-            keys.insert(key.to_vec());
-            rest = left;
-        }
+        add_keys(number, &stored, &mut keys)?;
         if keys.len() > keys_max {
             return Ok(None);
         }
     }
     Ok(Some(keys))
 }
+
+/// Adds the keys that the row of transaction `number` lists.
+pub(super) fn add_keys(number: u64, stored: &[u8], keys: &mut BTreeSet<Vec<u8>>) -> Result<(), Fault> {
+    let mut rest = open(number, stored)?;
+    while !rest.is_empty() {
+        let cut = || Fault::Damaged(format!("the list of changes of transaction {number} is cut"));
+        let (length, after_length) = rest.split_first_chunk().ok_or_else(cut)?;
+        let (key, left) = after_length.split_at_checked(usize::from(u16::from_le_bytes(*length))).ok_or_else(cut)?;
+        keys.insert(key.to_vec());
+        rest = left;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

@@ -1,9 +1,13 @@
 //! Decoders of what lies in files beside and in SQLite, for `crates/fuzz`.
 
+use super::changes::{self, add_keys};
+use super::home::State;
 use super::intents::{self, ALIGNMENT_BYTES, Change, Found, HEAD_BYTES};
 use super::rows::{Stored, seal, sealed};
 use super::witness::{Identity, Testimony};
+use rusqlite::Connection;
 use rustix::fs::{MemfdFlags, memfd_create};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -86,4 +90,63 @@ pub fn witness(bytes: &[u8]) {
 pub fn witness_seeds() -> Vec<Vec<u8>> {
     let identity = Identity { inode: 12, birth_ns: 1_700_000_000_000_000_000 };
     vec![Testimony { identity, commits: 345, intents: 67 }.to_line()]
+}
+
+/// The row of a transaction in the list of changes, after its number; with a right checksum where the first byte is odd.
+pub(crate) fn changes(bytes: &[u8]) {
+    let Some((flags, rest)) = bytes.split_first() else { return };
+    let Some((number, listed)) = rest.split_first_chunk() else { return };
+    let number = u64::from_le_bytes(*number);
+    let stored = if flags % 2 == 1 { changes::sealed(number, listed) } else { listed.to_vec() };
+    let mut keys = BTreeSet::new();
+    if add_keys(number, &stored, &mut keys).is_ok() {
+        let again = changes::sealed(number, &changes::listed(keys.iter().map(Vec::as_slice)));
+        let mut found = BTreeSet::new();
+        assert!(add_keys(number, &again, &mut found).is_ok() && found == keys);
+    }
+}
+
+pub(crate) fn changes_seeds() -> Vec<Vec<u8>> {
+    let listed = changes::listed([&b"\x02\0\0\0\0\0\0\0\x01"[..], b"", b"key"]);
+    let number = 345_u64;
+    vec![
+        [&[1][..], &number.to_le_bytes(), &listed].concat(),
+        [&[0][..], &number.to_le_bytes(), &changes::sealed(number, &listed)].concat(),
+    ]
+}
+
+/// The row of the table `state`: five numbers of eight bytes, the last its checksum, which is made right where the first byte is odd.
+pub(crate) fn state(bytes: &[u8]) {
+    thread_local! {
+        static STORE: Connection = {
+            let store = Connection::open_in_memory().expect("memory for a store");
+            State::create(&store).expect("it has no table yet");
+            store
+        };
+    }
+    let Some((flags, rest)) = bytes.split_first() else { return };
+    let (numbers, _) = rest.as_chunks::<8>();
+    let [commits, clean, log, intents, sum, ..] = *numbers else { return };
+    let [commits, clean, log, intents, sum] = [commits, clean, log, intents, sum].map(u64::from_le_bytes);
+    STORE.with(|store| {
+        let right = State { commits, is_clean: clean != 0, log, intents }.sum();
+        let sum = if flags % 2 == 1 { right } else { sum };
+        store
+            .prepare_cached("UPDATE state SET commits = ?1, clean = ?2, log = ?3, intents = ?4, sum = ?5")
+            .and_then(|mut row| row.execute([commits, clean, log, intents, sum].map(u64::cast_signed)))
+            .expect("numbers can be stored");
+        let found = State::read(store);
+        assert_eq!(found.is_ok(), sum == right);
+        if let Ok(found) = found {
+            assert_eq!((found.commits, found.is_clean, found.log, found.intents), (commits, clean != 0, log, intents));
+            found.write(store).expect("it can be stored");
+            assert!(State::read(store).is_ok_and(|again| again == found));
+        }
+    });
+}
+
+pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
+    let state = State { commits: 345, is_clean: true, log: 9, intents: 67 };
+    let numbers = |sum: u64| [state.commits, 1, state.log, state.intents, sum].map(u64::to_le_bytes).concat();
+    vec![[&[1][..], &numbers(0)].concat(), [&[0][..], &numbers(state.sum())].concat()]
 }

@@ -74,7 +74,7 @@ impl State {
         Ok(())
     }
 
-    fn sum(self) -> u64 {
+    pub(super) fn sum(self) -> u64 {
         let numbers = [self.commits, self.log, self.intents].map(u64::to_le_bytes);
         let bytes = [&numbers.concat()[..], &[u8::from(self.is_clean)]].concat();
         crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &bytes)
