@@ -3,7 +3,8 @@
 #
 #   lab/many_mounts.sh [--seconds N] [--etcd]
 #
-# Machines a, b and c are network namespaces on one bridge, each with its own host name, two daemons and a mount. The metadata is on
+# Machines a, b and c are namespaces (network, processes, mounts, host name) on one bridge, so that no one of them sees the processes of
+# another; each has two daemons and a mount. The metadata is on
 # PostgreSQL, the primary on a and a synchronous standby on b; with --etcd on etcd, a member on each machine. Programs on all three write files, append to one log and count in one file under a
 # lock, and note outside of the volume what was acknowledged. After N seconds (10) a daemon on c is killed, then the mount of c, then the
 # primary, and the standby is promoted (of etcd: the leader); each time it prints the longest pause of any program that goes on. In the end everything that was
@@ -24,41 +25,49 @@ done
 postgres_bin="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1 || true)"
 servers=("$postgres_bin/initdb")
 [ "$engine" = etcd ] && servers=(etcd etcdctl)
-for program in ip python3 fusermount3 "${servers[@]}"; do
+for program in ip nsenter unshare python3 fusermount3 "${servers[@]}"; do
     command -v "$program" >/dev/null ||
-        { echo "lab/many_mounts.sh needs $program: apt-get install iproute2 python3 fuse3 postgresql etcd-server etcd-client" >&2; exit 1; }
+        { echo "lab/many_mounts.sh needs $program: apt-get install iproute2 util-linux python3 fuse3 postgresql etcd-server etcd-client" >&2; exit 1; }
 done
 weft="${WEFT:-}"
-[ -n "$weft" ] || { cargo build --release --locked; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
+[ -n "$weft" ] || { cargo build --release --locked --features shared; weft="${CARGO_TARGET_DIR:-target}/release/weft"; }
 weft="$(realpath "$weft")"
 
 tag="weft$$"
 work="$(mktemp -d /var/tmp/weft-many-XXXXXX)"
 chmod 755 "$work"
 machines=(a b c)
-pids=()
+declare -A init parent
 finish() {
     set +e
-    touch "$work/stop"
-    # A mount that hangs would keep its namespace: it is cut off first.
-    for machine in "${machines[@]}"; do timeout 20 "$weft" umount --force "$work/$machine/mnt" >/dev/null 2>&1; done
-    for machine in "${machines[@]}"; do
-        local inside
-        inside="$(timeout 5 ip netns pids "$tag$machine" 2>/dev/null)"
-        [ -n "$inside" ] && kill -9 $inside 2>/dev/null
-        timeout 5 umount -l "$work/$machine/mnt" 2>/dev/null
-        timeout 5 ip netns del "$tag$machine" 2>/dev/null
-    done
+    # With its first process a machine ends: all its processes are killed, and its mounts go.
+    for machine in "${!init[@]}"; do kill -9 "${parent[$machine]}" "${init[$machine]}" 2>/dev/null; done
+    for machine in "${machines[@]}"; do timeout 5 ip netns del "$tag$machine" 2>/dev/null; done
     timeout 5 ip link del "$tag" 2>/dev/null
+    wait
     [ -n "${KEEP:-}" ] || rm -rf "$work"
 }
 trap finish EXIT
 
+start_machine() { # MACHINE
+    local machine="$1" children
+    # Not by `ip netns exec`: that would give it mounts of its own.
+    nsenter --net="/run/netns/$tag$machine" unshare --uts --pid --mount-proc --fork \
+        sh -c 'hostname "$1" && exec sleep infinity' sh "$machine" &
+    parent[$machine]=$!
+    disown
+    children="/proc/$!/task/$!/children"
+    until [ "$(wc -w <"$children")" = 1 ]; do sleep 0.05; done
+    init[$machine]="$(tr -d ' ' <"$children")"
+    until [ "$(on "$machine" hostname)" = "$machine" ]; do sleep 0.05; done
+}
 on() { # MACHINE COMMAND...: on that machine
     local machine="$1"
     shift
-    # Not by `ip netns exec`: that would give it mounts of its own.
-    nsenter --net="/run/netns/$tag$machine" unshare --uts sh -c "hostname $machine && exec \"\$@\"" sh "$@"
+    nsenter --target "${init[$machine]}" --net --uts --pid --mount "$@"
+}
+end() { # MACHINE PROCESS: kills a process by the number that it has there
+    on "$1" sh -c 'kill -9 "$1"' sh "$2"
 }
 as_postgres() { # MACHINE COMMAND...: as its user
     local machine="$1"
@@ -77,6 +86,7 @@ for machine in "${machines[@]}"; do
     ip -n "$tag$machine" link set eth0 up
     ip -n "$tag$machine" link set lo up
     mkdir -p "$work/$machine"/{mnt,disk1,disk2}
+    start_machine "$machine"
     number=$((number + 1))
 done
 
@@ -100,7 +110,7 @@ start_postgres() {
     meta="postgres://weft@10.77.0.1,10.77.0.2/weft?sslmode=disable"
 }
 lose_postgres() {
-    kill -9 "$(head -1 "$work/a/postgres/data/postmaster.pid")"
+    end a "$(head -1 "$work/a/postgres/data/postmaster.pid")"
     sleep 2
     psql_at 10.77.0.2 "ALTER SYSTEM RESET synchronous_standby_names"
     psql_at 10.77.0.2 "SELECT pg_reload_conf()" >/dev/null
@@ -128,22 +138,23 @@ lose_etcd() {
     local leader
     leader="$(etcd_at endpoint status --write-out=json |
         python3 -c 'import json, sys; print(*[m["Endpoint"] for m in json.load(sys.stdin) if m["Status"]["leader"] == m["Status"]["header"]["member_id"]])')"
-    leader="${leader#http://}"
-    kill -9 "$(cat "$work/${leader%:*}.pid")"
+    leader="${leader#http://}" leader="${leader%:*}"
+    end "${machines[${leader##*.} - 1]}" "$(cat "$work/$leader.pid")"
     lost="the leader was killed"
 }
 
 "start_$engine"
 on a "$weft" format --policy rs:4+2 "$meta" >/dev/null
+serve() { # MACHINE DISK ADDRESS: a daemon
+    on "$1" sh -c 'echo $$ >"$0" && exec "$@"' "$work/$1/daemon$2.pid" \
+        "$weft" node serve "$work/$1/disk$2" --listen "$3" --key "$work/$1/key$2" --plain >"$work/$1/daemon$2.log" 2>&1 &
+    for _ in $(seq 100); do [ -s "$work/$1/key$2" ] && grep -q . "$work/$1/daemon$2.log" && break; sleep 0.1; done
+}
 number=1
 for machine in "${machines[@]}"; do
     for disk in 1 2; do
-        key="$work/$machine/key$disk"
-        on "$machine" "$weft" node serve "$work/$machine/disk$disk" --listen "10.77.0.$number:760$disk" --key "$key" --plain \
-            >"$work/$machine/daemon$disk.log" 2>&1 &
-        pids+=($!)
-        for _ in $(seq 100); do [ -s "$key" ] && grep -q . "$work/$machine/daemon$disk.log" && break; sleep 0.1; done
-        on a "$weft" node add "$meta" "$machine$disk" "weft://10.77.0.$number:760$disk" --key "$key" >/dev/null
+        serve "$machine" "$disk" "10.77.0.$number:760$disk"
+        on a "$weft" node add "$meta" "$machine$disk" "weft://10.77.0.$number:760$disk" --key "$work/$machine/key$disk" >/dev/null
     done
     number=$((number + 1))
 done
@@ -195,17 +206,22 @@ longest() { # MACHINE...: the longest pause so far, and begin again
 }
 sleep "$seconds"
 echo "all is well: the longest step of a program took $(longest a b c) s"
-pkill -9 -f "node serve $work/c/disk1"
+end c "$(cat "$work/c/daemon1.pid")"
 sleep "$seconds"
 echo "a daemon of c was killed: the longest step took $(longest a b c) s"
-mount_of() { # MACHINE: its process
+mount_of() { # MACHINE: its process; nothing if its session is over
     on a "$weft" session list --json "$meta" |
         python3 -c 'import json, sys; print(*[s["process"] for s in json.load(sys.stdin) if s["mountpoint"] == sys.argv[1]])' "$work/$1/mnt"
 }
-kill -9 "$(mount_of c)"
+is_over() { # MACHINE: is the session of its mount over? A list that cannot be had says nothing.
+    local process
+    process="$(mount_of "$1")" || return 1
+    [ -z "$process" ]
+}
+end c "$(mount_of c)"
 killed="$(date +%s.%N)"
 # Its program may have had the lock of the count: others wait until the session of its mount is over.
-while [ -n "$(mount_of c)" ]; do sleep 0.5; done
+until is_over c; do sleep 0.5; done
 echo "the mount of c was killed: its session was over after $(python3 -c "import time; print(f'{time.time() - $killed:.0f}')") s"
 sleep "$seconds"
 echo "    and the longest step of the others took $(longest a b) s"
@@ -244,4 +260,5 @@ sleep 1.5
 for machine in a b; do echo "on $machine: $(on "$machine" python3 "$work/check.py" "$work/$machine/mnt" "$work")"; done
 for machine in a b; do XDG_STATE_HOME="$work/$machine" on "$machine" "$weft" umount "$work/$machine/mnt"; done
 on b "$weft" fsck "$meta"
+serve c 1 10.77.0.3:7601
 on b "$weft" repair "$meta" | tail -1

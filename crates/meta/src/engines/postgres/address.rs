@@ -22,7 +22,10 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// A store, and the server that has it.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
+    /// All its hosts, and no password.
     pub config: Config,
+    /// To be tried one after the other. A configuration has one password, so hosts with passwords of their own have one each.
+    pub servers: Vec<Config>,
     pub schema: String,
     /// As commands take it.
     pub shown: String,
@@ -75,7 +78,7 @@ pub(super) fn parse(place: &OsStr) -> Result<Address, &'static str> {
         .keepalives_interval(SILENCE / 3)
         .keepalives_retries(2)
         .tcp_user_timeout(SILENCE);
-    Ok(Address { config, schema: schema.to_owned(), shown })
+    Ok(Address { servers: vec![config.clone()], config, schema: schema.to_owned(), shown })
 }
 
 fn is_name(schema: &str) -> bool {
@@ -97,32 +100,93 @@ fn is_local(config: &Config) -> bool {
 }
 
 impl Address {
-    /// With the password that this user has for it, if there is one.
+    /// With the passwords that this user has for its hosts, as far as there are any.
     pub fn with_password(mut self) -> Self {
-        if let Some(password) = std::env::var_os("PGPASSWORD").or_else(|| self.password_of_file()) {
-            self.config.password(password.as_encoded_bytes());
+        if let Some(password) = std::env::var_os("PGPASSWORD") {
+            for server in &mut self.servers {
+                server.password(password.as_encoded_bytes());
+            }
+        } else if let Some(text) = password_file() {
+            self.servers = with_passwords_of(&self.config, &text);
         }
         self
     }
+}
 
-    fn password_of_file(&self) -> Option<std::ffi::OsString> {
-        let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
-        let path = std::env::var_os("PGPASSFILE").map(PathBuf::from).or_else(home)?;
-        let others_may = path.metadata().ok()?.permissions().mode() & 0o077;
-        if others_may != 0 {
-            tracing::warn!(file = %path.display(), "the password file is not used: others may read it (chmod 0600)");
-            return None;
-        }
-        let text = std::fs::read_to_string(path).ok()?;
-        let host = match self.config.get_hosts().first()? {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(_) => "localhost".to_owned(),
-        };
-        let port = self.config.get_ports().first().copied().unwrap_or(5432).to_string();
-        let user = self.config.get_user().unwrap_or_default();
-        let database = self.config.get_dbname().unwrap_or(user);
-        password_in(&text, [&host, &port, database, user]).map(Into::into)
+fn password_file() -> Option<String> {
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".pgpass"));
+    let path = std::env::var_os("PGPASSFILE").map(PathBuf::from).or_else(home)?;
+    let others_may = path.metadata().ok()?.permissions().mode() & 0o077;
+    if others_may != 0 {
+        tracing::warn!(file = %path.display(), "the password file is not used: others may read it (chmod 0600)");
+        return None;
     }
+    std::fs::read_to_string(path).ok()
+}
+
+/// The hosts, each with the password that this file has for it.
+fn with_passwords_of(config: &Config, text: &str) -> Vec<Config> {
+    let user = config.get_user().unwrap_or_default();
+    let database = config.get_dbname().unwrap_or(user);
+    let server = |(index, host): (usize, &Host)| {
+        let ports = config.get_ports();
+        let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+        let name = match host {
+            Host::Tcp(name) => name.as_str(),
+            Host::Unix(_) => "localhost",
+        };
+        let mut server = of_host(config, index, port);
+        if let Some(password) = password_in(text, [name, &port.to_string(), database, user]) {
+            server.password(password);
+        }
+        server
+    };
+    config.get_hosts().iter().enumerate().map(server).collect()
+}
+
+/// The same with one of its hosts. A configuration cannot lose a host, so this one gets everything else.
+fn of_host(config: &Config, index: usize, port: u16) -> Config {
+    let mut one = Config::new();
+    match &config.get_hosts()[index] {
+        Host::Tcp(name) => one.host(name),
+        Host::Unix(path) => one.host_path(path),
+    };
+    if let Some(address) = config.get_hostaddrs().get(index) {
+        one.hostaddr(*address);
+    }
+    if let Some(user) = config.get_user() {
+        one.user(user);
+    }
+    if let Some(name) = config.get_dbname() {
+        one.dbname(name);
+    }
+    if let Some(options) = config.get_options() {
+        one.options(options);
+    }
+    if let Some(name) = config.get_application_name() {
+        one.application_name(name);
+    }
+    if let Some(timeout) = config.get_connect_timeout() {
+        one.connect_timeout(*timeout);
+    }
+    if let Some(timeout) = config.get_tcp_user_timeout() {
+        one.tcp_user_timeout(*timeout);
+    }
+    if let Some(interval) = config.get_keepalives_interval() {
+        one.keepalives_interval(interval);
+    }
+    if let Some(retries) = config.get_keepalives_retries() {
+        one.keepalives_retries(retries);
+    }
+    one.port(port)
+        .ssl_mode(config.get_ssl_mode())
+        .ssl_negotiation(config.get_ssl_negotiation())
+        .channel_binding(config.get_channel_binding())
+        .keepalives(config.get_keepalives())
+        .keepalives_idle(config.get_keepalives_idle())
+        .target_session_attrs(config.get_target_session_attrs())
+        .load_balance_hosts(config.get_load_balance_hosts());
+    one
 }
 
 /// The password of the first line that fits: `host:port:database:user:password`, in which `*` fits everything.

@@ -57,3 +57,23 @@ fn the_password_of_the_first_line_that_fits() {
     assert_eq!(password_in(text, ["other", "1", "d", "u"]).as_deref(), Some("no"));
     assert_eq!(password_in("short:line", ["h", "5432", "d", "u"]), None);
 }
+
+/// A configuration is compared by what it shows: all but the password.
+#[test]
+fn each_host_has_its_own_password_and_all_other_settings() {
+    let text = "one:5432:d:u:first\ntwo:6000:d:u:second\n";
+    let address =
+        parsed("//u@one,two:6000,three/d?connect_timeout=3&options=-c%20x%3D1&load_balance_hosts=random").unwrap();
+    let servers = with_passwords_of(&address.config, text);
+    let passwords: Vec<_> = servers.iter().map(Config::get_password).collect();
+    assert_eq!(passwords, [Some(&b"first"[..]), Some(b"second"), None]);
+    for (server, (host, port)) in servers.iter().zip([("one", 5432), ("two", 6000), ("three", 5432)]) {
+        assert_eq!((server.get_hosts(), server.get_ports()), (&[Host::Tcp(host.into())][..], &[port][..]));
+    }
+    let alone = parsed("//u@two:6000/d?connect_timeout=3&options=-c%20x%3D1&load_balance_hosts=random").unwrap().config;
+    let mut without_password = servers[1].clone();
+    without_password.password("");
+    let mut expected = alone.clone();
+    expected.password("").load_balance_hosts(address.config.get_load_balance_hosts());
+    assert_eq!(format!("{without_password:?}"), format!("{expected:?}"));
+}

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{AsyncMessage, CancelToken, Client, NoTls, Notification, Statement};
+use tokio_postgres::config::{LoadBalanceHosts, SslMode};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, NoTls, Notification, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weft_env::Env;
 use weft_env::sync::Mutex;
@@ -200,17 +200,28 @@ impl Server {
         &self,
         hear: Box<dyn Fn(Notification) + Send>,
     ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
-        let config = &self.address.config;
-        match &self.tls {
-            None => {
-                let (client, connection) = config.connect(NoTls).await?;
-                Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()))
-            }
-            Some(tls) => {
-                let (client, connection) = config.connect(tls.clone()).await?;
-                Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()))
+        let mut servers: Vec<&Config> = self.address.servers.iter().collect();
+        if self.address.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
+            servers.sort_by_cached_key(|_| self.env.rng.next_u64());
+        }
+        let mut last = None;
+        for server in servers {
+            match &self.tls {
+                None => match server.connect(NoTls).await {
+                    Ok((client, connection)) => {
+                        return Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()));
+                    }
+                    Err(error) => last = Some(error),
+                },
+                Some(tls) => match server.connect(tls.clone()).await {
+                    Ok((client, connection)) => {
+                        return Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()));
+                    }
+                    Err(error) => last = Some(error),
+                },
             }
         }
+        Err(last.expect("an address names a server"))
     }
 
     async fn make(&self) -> Result<Connection, tokio_postgres::Error> {
