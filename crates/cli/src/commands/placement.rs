@@ -21,7 +21,7 @@ pub use year::{AnnualLoss, of_stored};
 #[command(after_help = "Examples:
   weft placement meta.db
   weft placement meta.db --unit 2
-  weft placement meta.db --unit 1 --per-unit 2      three sites of two nodes take the six shards of rs:4+2
+  weft placement meta.db --unit 1 --per-unit 2
   weft placement meta.db --locality 1 --unit 3
   weft placement plan meta.db --survive unit:1 --survive node:2")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -34,7 +34,7 @@ pub struct Arguments {
     #[arg(long, value_name = "LEVELS")]
     unit: Option<u32>,
     /// Most shards of a segment in one failure unit, never more than its code can lose; shards are spread as evenly as the units allow, and
-    /// never two on one node (1 at first)
+    /// never two on one node (1 at first). With --unit 1, 2 lets three sites of two nodes take the six shards of rs:4+2
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     per_unit: Option<u32>,
     /// Number of leading domain levels that form one locality; each local group of a code such as lrc:12+2+2 is stored in one (0 = anywhere)
