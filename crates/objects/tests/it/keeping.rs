@@ -216,8 +216,16 @@ async fn an_object_is_kept_by_members_that_are_far_from_its_name_now() {
     assert_eq!(rounds(&mut keepers, 12, PAUSE).await.rebuilt, 0);
     cluster.kill(holders[0]);
     let mut keepers = cluster.keepers(SETTINGS);
-    let kept = rounds(&mut keepers, 200, PAUSE).await;
-    assert_eq!(kept.rebuilt, 1, "{kept:?}");
+    let mut rebuilt = 0;
+    for _ in 0..20 {
+        rebuilt += rounds(&mut keepers, 10, PAUSE).await.rebuilt;
+        if rebuilt > 0 {
+            break;
+        }
+    }
+    // Once, and nobody makes it again.
+    rebuilt += rounds(&mut keepers, 10, PAUSE).await.rebuilt;
+    assert_eq!(rebuilt, 1);
     assert_eq!(cluster.get("a").await.unwrap(), bytes(90_000, 1));
 }
 
