@@ -427,26 +427,28 @@ fn every_field_of_json_is_in_its_page() {
         page[from + 3..].split("\n## ").next().unwrap_or_default().to_owned()
     };
     let sandbox = Sandbox::with_volume("rs:2+1");
+    sandbox.weft(["backup", "meta.db", "backup"]).ok();
     fs::write(sandbox.path("file"), vec![7; 300_000]).expect("written");
     sandbox.weft(["put", "meta.db", "file", "/file"]).ok();
     for job in ["scrub", "repair"] {
         sandbox.weft([job, "meta.db"]).ok();
     }
     fs::rename(sandbox.path("node6"), sandbox.path("elsewhere")).expect("moved");
-    let conversion = section("care status");
+    let (conversion, tally) = (section("care status"), section("status"));
     for (command, arguments) in [
         ("status", vec!["status", "--json", "meta.db"]),
         ("care status", vec!["care", "status", "--json", "meta.db"]),
         ("node list", vec!["node", "list", "--json", "meta.db"]),
         ("node kinds", vec!["node", "kinds", "--json"]),
         ("info", vec!["info", "--json", "meta.db", "/file"]),
+        ("restore", vec!["restore", "--json", "backup", "restored.db"]),
     ] {
         let printed: serde_json::Value = serde_json::from_str(&sandbox.weft(arguments).stdout).expect("JSON");
         let (mut keys, own) = (BTreeSet::new(), section(command));
         keys_of(&printed, &mut keys);
         assert!(keys.len() > 5, "{command}: {keys:?}");
-        // What is said of a conversion is said once.
-        let is_said = |key: &&String| own.contains(&format!("`{key}`")) || conversion.contains(&format!("`{key}`"));
+        // What is said of a conversion, or of a tally, is said once.
+        let is_said = |key: &&String| [&own, &conversion, &tally].iter().any(|text| text.contains(&format!("`{key}`")));
         let unsaid: Vec<&String> = keys.iter().filter(|key| !is_said(key)).collect();
         assert!(unsaid.is_empty(), "docs/json.md does not say of `weft {command} --json`: {unsaid:?}");
     }
