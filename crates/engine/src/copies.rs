@@ -2,12 +2,14 @@
 
 use crate::error::EngineError;
 use crate::keeper::Keeper;
-use std::collections::{BTreeMap, BTreeSet};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use weft_care::{Tally, glance};
 use weft_env::{Env, SystemClock, TaskSet};
 use weft_format::records::{OPENINGS, Opening, SegmentRecord, ShardLocation, Succession, is_replica};
+use weft_format::shard::{HEADER_BYTES, ShardHeader};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::{Access, MetaError, MetaUrl, Store};
 use weft_transfer::{ShardHealth, Transfer};
@@ -31,10 +33,25 @@ pub struct RestoreReport {
     pub gone_count: u64,
     /// Shards that were moved or rebuilt since, and were found where they are now.
     pub moved_count: u64,
-    /// Segments of which nodes have shards and the copy knows nothing: written since, or not needed. They stay.
-    pub unknown_segments: u64,
+    /// Segments of which nodes have shards and the copy knows nothing, the newest first. They stay.
+    pub unknown_segments: Vec<UnknownSegment>,
     /// How safe everything is.
     pub tally: Tally,
+}
+
+/// A segment that is not in the metadata: written later, or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnknownSegment {
+    /// Its id.
+    pub segment: String,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub made_ms: u64,
+    /// Its shards on the nodes that answered.
+    pub shard_count: u64,
+    /// Its code and the length of its data, as the first shard says that can be read.
+    pub code: Option<String>,
+    /// See there.
+    pub data_bytes: Option<u64>,
 }
 
 /// Copies the metadata at `meta`, as of one moment and beside its owner, to the new file `to`.
@@ -130,14 +147,14 @@ pub async fn take_opening(store: &Store, transfer: &Transfer) -> Result<Taken, E
 }
 
 /// Where the shards are that a copy names.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Looked {
     /// See [`RestoreReport`]; so the others.
     pub gone_count: u64,
     /// See there.
     pub moved_count: u64,
     /// See there.
-    pub unknown_segments: u64,
+    pub unknown_segments: Vec<UnknownSegment>,
 }
 
 /// Looks for every shard that the store names, and notes which are gone or elsewhere.
@@ -148,7 +165,7 @@ pub async fn look_for_shards(store: &Store, transfer: &Transfer) -> Result<Looke
     let Strays { strays, unknown } = find_strays(store, transfer).await?;
     let (gone_count, moved_count) = note_what_is_gone(store, transfer, &strays).await?;
     store.flush()?;
-    Ok(Looked { gone_count, moved_count, unknown_segments: unknown.len() as u64 })
+    Ok(Looked { gone_count, moved_count, unknown_segments: describe(unknown, transfer).await })
 }
 
 /// What nodes have beside what the metadata names.
@@ -156,8 +173,8 @@ pub async fn look_for_shards(store: &Store, transfer: &Transfer) -> Result<Looke
 struct Strays {
     /// Shards of known segments, where their records do not have them.
     strays: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>>,
-    /// Segments without a record.
-    unknown: BTreeSet<SegmentId>,
+    /// Shards of segments without a record.
+    unknown: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>>,
 }
 
 async fn find_strays(store: &Store, transfer: &Transfer) -> Result<Strays, EngineError> {
@@ -170,7 +187,7 @@ async fn find_strays(store: &Store, transfer: &Transfer) -> Result<Strays, Engin
             after = page.keys.last().copied();
             for key in page.keys.iter().filter(|key| key.segment != OPENINGS && !is_replica(key.segment)) {
                 match store.segment(key.segment)? {
-                    None => drop(found.unknown.insert(key.segment)),
+                    None => found.unknown.entry(key.segment).or_default().push((id, *key)),
                     Some(record) if record.has_at(key.segment, id, *key) => {}
                     // Shards leave a node that is leaving, and none comes to it.
                     Some(_) if member.state.is_leaving() => {}
@@ -183,6 +200,34 @@ async fn find_strays(store: &Store, transfer: &Transfer) -> Result<Strays, Engin
         }
     }
     Ok(found)
+}
+
+/// What is said of segments, the newest first.
+async fn describe(unknown: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>>, transfer: &Transfer) -> Vec<UnknownSegment> {
+    let (mut described, mut left) = (Vec::new(), unknown.into_iter().rev().peekable());
+    while left.peek().is_some() {
+        let mut headers = TaskSet::new(transfer.runtime());
+        for (segment, shards) in left.by_ref().take(LOOKS) {
+            headers.spawn(describe_one(segment, shards, transfer.clone()));
+        }
+        described.extend(headers.join_all().await);
+    }
+    described.sort_by(|one: &UnknownSegment, next| (next.made_ms, &next.segment).cmp(&(one.made_ms, &one.segment)));
+    described
+}
+
+async fn describe_one(segment: SegmentId, shards: Vec<(NodeId, ShardKey)>, transfer: Transfer) -> UnknownSegment {
+    let shard_count = shards.len() as u64;
+    let (mut code, mut data_bytes) = (None, None);
+    for (id, key) in shards {
+        let Some(node) = transfer.fleet().get(id) else { continue };
+        let start = node.get(key, 0..HEADER_BYTES as u64).await;
+        if let Some(header) = start.ok().and_then(|start| ShardHeader::decode(&start).ok()) {
+            (code, data_bytes) = (Some(header.code), Some(header.geometry.data_bytes));
+            break;
+        }
+    }
+    UnknownSegment { segment: segment.to_string(), made_ms: segment.created_ms(), shard_count, code, data_bytes }
 }
 
 /// Looks for every shard of living segments at the nodes that answer. Notes which are not there, and which are elsewhere; how many of each.

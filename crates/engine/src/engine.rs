@@ -124,7 +124,7 @@ impl Engine {
     /// Ends the background work after the segments in hand, and writes everything.
     ///
     /// # Errors
-    /// [`EngineError::Unwritten`]: some bytes are lost.
+    /// [`EngineError::Unwritten`]: some bytes are lost. [`EngineError::Unreplicated`]: none is, and nodes lack changes of the metadata.
     pub fn close(self) -> Result<(), EngineError> {
         drop(self.trash_emptier);
         if let Some(caring) = self.caring
@@ -132,16 +132,18 @@ impl Engine {
         {
             tracing::error!("{error}");
         }
-        let written = self.volume.shut_down().map_err(EngineError::Unwritten);
+        let mut closed = self.volume.shut_down().map_err(EngineError::Unwritten);
         if let Some(replicator) = self.replicator {
             if let Err(why) = replicator.end() {
-                tracing::warn!("the nodes lack the last changes of names until the volume is opened again: {why}");
+                let unreplicated = EngineError::Unreplicated(why);
+                tracing::warn!("{unreplicated}");
+                closed = closed.and(Err(unreplicated));
             }
             // The replica's last round may have written to the store after the volume closed it, and others may hold the volume still.
             if let Err(error) = self.volume.store().close() {
                 tracing::warn!("the metadata is durable, and stays in two files until it is opened again: {error}");
             }
         }
-        written
+        closed
     }
 }

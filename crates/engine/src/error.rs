@@ -27,6 +27,12 @@ pub enum EngineError {
     /// At its end.
     #[error("not everything could be written")]
     Unwritten(#[source] VfsError),
+    /// At its end: everything is written, and some of the metadata is here only.
+    #[error(
+        "the nodes lack the last changes of the metadata ({0}): everything is written, and would be lost with the metadata's disk; mount it \
+         again when the nodes answer"
+    )]
+    Unreplicated(String),
     /// Segments, as care sees them.
     #[error(transparent)]
     Catalogue(#[from] CatalogueError),

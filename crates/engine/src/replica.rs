@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! the store's file changes -> what changed since the last piece, as a change set -> copies on nodes   (replicator.rs, keeping.rs)
-//! much has changed         -> a snapshot, page by page, and a change set -> older pieces go            (chain.rs decides)
+//! much has changed         -> a snapshot, a page after each change set; when it is whole older pieces go (chain.rs decides)
 //! metadata is gone         -> list nodes, newest snapshot and the change sets after it -> a new store  (recover.rs)
 //! ```
 //!

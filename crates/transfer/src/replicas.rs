@@ -34,11 +34,23 @@ pub struct FoundReplica {
     pub copies: Vec<(NodeId, ShardKey)>,
 }
 
+/// Why no copy of a piece can be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct UnreadableReplica {
+    /// Of each copy, in one clause.
+    pub detail: String,
+    /// All copies are damaged or gone. Otherwise a node that has one does not answer, and the piece may be read later.
+    pub is_lost: bool,
+}
+
 /// What nodes have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundReplicas {
     /// Pieces whose header could be read, by segment.
     pub pieces: BTreeMap<SegmentId, FoundReplica>,
+    /// Pieces whose header could not be read.
+    pub unreadable: BTreeMap<SegmentId, UnreadableReplica>,
     /// Nodes that listed all they have.
     pub listed: BTreeSet<NodeId>,
     /// Nodes that did not, and why.
@@ -77,7 +89,7 @@ impl Transfer {
                         (segment, copies.clone()),
                         Box::pin(async move {
                             match known {
-                                Some(header) => Some(header),
+                                Some(header) => Ok(header),
                                 None => self.read_header(&copies).await,
                             }
                         }),
@@ -87,8 +99,9 @@ impl Transfer {
                     return found;
                 }
                 while let Some(((segment, copies), header)) = reads.next().await {
-                    if let Some(header) = header {
-                        found.pieces.insert(segment, FoundReplica { header, copies });
+                    match header {
+                        Ok(header) => drop(found.pieces.insert(segment, FoundReplica { header, copies })),
+                        Err(why) => drop(found.unreadable.insert(segment, why)),
                     }
                 }
             }
@@ -96,11 +109,11 @@ impl Transfer {
     }
 
     /// Of the first copy that has one.
-    async fn read_header(&self, copies: &[(NodeId, ShardKey)]) -> Option<ReplicaHeader> {
+    async fn read_header(&self, copies: &[(NodeId, ShardKey)]) -> Result<ReplicaHeader, UnreadableReplica> {
         // The first frame; a longer object has it, too.
         let end = frames_range(0..1, FRAME_PAYLOAD_BYTES as u64).end;
         let read = self.first_sound(copies, end, end, |key, start| self.header_of(key, start)).await;
-        read.inspect_err(|why| tracing::debug!(why, "a piece of the metadata's replica cannot be read")).ok()
+        read.inspect_err(|why| tracing::debug!(%why, "a piece of the metadata's replica cannot be read"))
     }
 
     fn header_of(&self, key: ShardKey, start: &[u8]) -> Result<ReplicaHeader, String> {
@@ -123,8 +136,8 @@ impl Transfer {
     /// A piece, from the first node whose copy is sound.
     ///
     /// # Errors
-    /// Why each copy cannot be used, in one clause.
-    pub async fn read_replica(&self, found: &FoundReplica) -> Result<Replica, String> {
+    /// Why each copy cannot be used.
+    pub async fn read_replica(&self, found: &FoundReplica) -> Result<Replica, UnreadableReplica> {
         let parse = |key, object: &[u8]| parse(self.inner.volume, key, object);
         self.first_sound(&found.copies, found.header.bytes, SHARD_BYTES_MAX, parse).await
     }
@@ -136,17 +149,18 @@ impl Transfer {
         bytes: u64,
         end: u64,
         parse: impl Fn(ShardKey, &[u8]) -> Result<T, String>,
-    ) -> Result<T, String> {
-        let mut why = Vec::new();
+    ) -> Result<T, UnreadableReplica> {
+        let (mut why, mut is_lost) = (Vec::new(), true);
         for (id, key) in copies {
             let get = |node: Arc<dyn Node>| async move { node.get(*key, 0..end).await };
             let read = self.inner.call_while_busy(*id, bytes, get).await;
+            is_lost &= !read.as_ref().is_err_and(|error| is_silence(error.kind));
             match read.map_err(|error| error.to_string()).and_then(|bytes| parse(*key, &bytes)) {
                 Ok(sound) => return Ok(sound),
                 Err(detail) => why.push(format!("{key} at {}: {detail}", self.inner.fleet.name(*id))),
             }
         }
-        Err(why.join("; "))
+        Err(UnreadableReplica { detail: why.join("; "), is_lost })
     }
 
     /// Stores a piece on `copies` nodes of distinct domains, but for nodes that are away.
@@ -184,6 +198,12 @@ impl Transfer {
             tracing::debug!(?failure, "a needless piece of the metadata's replica stays for now");
         }
     }
+}
+
+/// Nothing is known of what the node has.
+fn is_silence(kind: NodeErrorKind) -> bool {
+    use NodeErrorKind::{Busy, Denied, TimedOut, Unavailable, WrongNode};
+    matches!(kind, Unavailable | TimedOut | Busy | WrongNode | Denied)
 }
 
 /// All pieces that a node has.

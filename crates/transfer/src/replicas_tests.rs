@@ -94,6 +94,7 @@ async fn a_piece_with_no_sound_copy_says_why() {
         corrupt(&nodes.iter().find(|(id, _)| id == node).expect("a node").1, *key).await;
     }
     let why = transfer.read_replica(&written).await.expect_err("damaged");
-    assert!(why.contains("checksum"), "{why}");
-    assert!(transfer.find_replicas(&BTreeMap::new()).await.pieces.is_empty());
+    assert!(why.detail.contains("checksum") && why.is_lost, "{why}");
+    let found = transfer.find_replicas(&BTreeMap::new()).await;
+    assert!(found.pieces.is_empty() && found.unreadable[&id].is_lost);
 }

@@ -236,7 +236,7 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
     let mounted = match fuse::mount(Arc::clone(engine.volume()), &settings) {
         Ok(mounted) => mounted,
         Err(error) => {
-            engine.close()?;
+            close_unused(engine);
             return Err(error.into());
         }
     };
@@ -252,9 +252,16 @@ fn mount(meta: &MetaUrl, directory: &Path, how: &How) -> Result<Service> {
         Err(error) => {
             fuse::unmount(&mountpoint, Detach::Lazy)?;
             mounted.wait();
-            engine.close()?;
+            close_unused(engine);
             Err(error)
         }
+    }
+}
+
+/// Nobody has changed anything, and why it could not be mounted matters more.
+fn close_unused(engine: Engine) {
+    if let Err(error) = engine.close() {
+        tracing::warn!("{:#}", anyhow::Error::from(error));
     }
 }
 

@@ -108,6 +108,9 @@ fn the_page_of_json_has_the_fields_of_a_volume() {
     // And no segment fails.
     let unseen: Vec<&str> = tally.iter().map(String::as_str).chain(["reason"]).collect();
     compare(&sandbox, "repair", &["meta.db"], &unseen);
+    // From now on meta.db is an older copy. There is no replica.
+    sandbox.weft(["backup", "meta.db", "backup"]).ok();
+    compare(&sandbox, "restore", &["backup", "restored.db"], &["replica"]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::sandbox::until;
 use crate::served::{Served, process_of, run, write_synced};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -412,6 +412,60 @@ fn stopped<S>(volume: &Served<S>, ends: impl FnOnce(i64)) {
     volume.weft(&["umount", &mounts.folders[1]]).ok();
     volume.weft(&["fsck", &volume.url]).ok();
     volume.weft(&["scrub", &volume.url]).ok();
+}
+
+/// A mount that has the volume to itself and those that share it exclude each other, whoever comes first; and one that is evicted writes
+/// nothing any more.
+#[test]
+fn a_mount_alone_excludes_shared_ones_and_one_that_is_evicted_changes_nothing() {
+    let volume = on_postgres();
+    let alone = volume.sandbox.path("alone");
+    fs::create_dir(&alone).expect("made");
+    volume.weft(&["mount", "-d", &volume.url, &alone]).ok();
+    let refused = volume.weft(&["mount", "-d", "--shared", &volume.url, &volume.sandbox.mnt()]).sentence();
+    assert!(refused.contains("is in use by process") && refused.contains(&alone), "{refused}");
+    write_synced(&Path::new(&alone).join("f"), b"alone").expect("written");
+    volume.weft(&["umount", &alone]).ok();
+
+    let mounts = Mounts::new(&volume, 2);
+    let refused = volume.weft(&["mount", "-d", &volume.url, &alone]).sentence();
+    assert!(refused.contains("is in use by process"), "{refused}");
+    let sessions = volume.sessions();
+    let evicted = sessions.iter().find(|session| session["mountpoint"] == mounts.folders[0].as_str());
+    let evicted = evicted.expect("a session")["id"].to_string();
+    let mut held = OpenOptions::new().write(true).open(mounts.path(0, "f")).expect("opened");
+    volume.weft(&["session", "evict", &volume.url, &evicted]).ok();
+    let is_told = |done: std::io::Result<()>| done.is_err_and(|error| error.kind() == ErrorKind::ReadOnlyFilesystem);
+    assert!(is_told(held.write_all(b"late").and_then(|()| held.sync_all())));
+    assert!(is_told(fs::write(mounts.path(0, "late"), b"x")));
+    assert!(is_told(fs::rename(mounts.path(0, "f"), mounts.path(0, "g"))));
+    assert!(is_told(fs::remove_file(mounts.path(0, "f"))));
+    write_synced(&mounts.path(1, "f"), b"other").expect("written");
+    drop(held);
+    assert!(!volume.weft(&["umount", &mounts.folders[0]]).success, "something was not written");
+    assert_eq!(fs::read(mounts.path(1, "f")).expect("read"), b"other");
+    assert_eq!(fs::read_dir(&mounts.folders[1]).expect("listed").count(), 1);
+    volume.weft(&["umount", &mounts.folders[1]]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+/// With `--attribute-cache 0s` no call shows what was there before another mount's call returned.
+#[test]
+fn without_an_attribute_cache_what_others_changed_shows_at_once() {
+    let volume = on_postgres();
+    let mounts = Mounts::that_keep(&volume, 2, "0s");
+    let (here, there) = (|name: String| mounts.path(0, &name), |name: String| mounts.path(1, &name));
+    fs::write(there("f".into()), b"").expect("written");
+    for number in 1..=30 {
+        assert_eq!(fs::metadata(here("f".into())).expect("there").len(), number - 1);
+        File::options().append(true).open(there("f".into())).and_then(|mut file| file.write_all(b"x")).expect("grown");
+        assert_eq!(fs::metadata(here("f".into())).expect("there").len(), number, "its length");
+        assert!(!here(format!("n{number}")).exists());
+        fs::rename(there("f".into()), there(format!("n{number}"))).expect("renamed");
+        assert!(here(format!("n{number}")).exists() && !here("f".into()).exists(), "its name");
+        fs::rename(here(format!("n{number}")), here("f".into())).expect("renamed");
+    }
+    mounts.end();
 }
 
 /// The paths of a mount are those of its machine: a command on another one joins it.

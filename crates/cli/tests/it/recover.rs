@@ -7,8 +7,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_engine::{Env, MetaUrl};
+use weft_meta::Access;
 
 const LEFT: [&str; 4] = ["node1", "node3", "node4", "node6"];
 
@@ -52,7 +55,11 @@ fn pieces(sandbox: &Sandbox) -> Vec<PathBuf> {
 }
 
 fn recover(sandbox: &Sandbox) -> String {
-    let output = sandbox.command(["recover"].iter().chain(&LEFT).chain(&["meta.db"])).output().expect("weft runs");
+    recover_from(sandbox, &LEFT)
+}
+
+fn recover_from(sandbox: &Sandbox, nodes: &[&str]) -> String {
+    let output = sandbox.command(["recover"].iter().chain(nodes).chain(&["meta.db"])).output().expect("weft runs");
     let (said, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     // 2: everything is there, with less redundancy.
     assert_eq!(output.status.code(), Some(2), "{said}{error}");
@@ -177,8 +184,23 @@ fn shards_that_were_moved_since_are_found_where_they_are() {
     sandbox.umount();
 }
 
-/// A machine that is lost at any moment under load: files are written and synced one after the other, so those that come back are the
-/// first ones, all whole, and `fsck` finds nothing. How far behind the nodes were is printed.
+/// The last transaction of the metadata.
+fn transaction(sandbox: &Sandbox) -> u64 {
+    let meta = MetaUrl::from(PathBuf::from(sandbox.path("meta.db")));
+    let kv = meta.open(Access::Shared, None, &Env::system()).expect("opened");
+    kv.history().expect("it has one").last().expect("read")
+}
+
+/// Up to which transaction the mount has said that nodes have everything; 0: nothing yet.
+fn replicated(sandbox: &Sandbox) -> u64 {
+    let note = fs::read(sandbox.path("meta.db-replica")).unwrap_or_default();
+    let note: serde_json::Value = serde_json::from_slice(&note).unwrap_or_default();
+    note["upto"].as_u64().unwrap_or_default()
+}
+
+/// A machine that is lost at any moment under load, and two nodes with it: files are written and synced one after the other, so those that
+/// come back are the first ones, all whole, and `fsck` finds nothing. What the mount had said to be on nodes is there, and it goes on
+/// to say so of later files while more are written. How far behind the nodes were is printed.
 #[test]
 fn the_machine_is_lost_again_and_again() {
     let rounds: usize = std::env::var("WEFT_RECOVER_ROUNDS").map_or(2, |text| text.parse().expect("a number"));
@@ -188,50 +210,53 @@ fn the_machine_is_lost_again_and_again() {
     let mut behind_ms = Vec::new();
     for round in 0..rounds {
         let sandbox = Sandbox::mounted("rs:4+2");
-        let (is_over, kill_after) = (AtomicBool::new(false), Duration::from_millis(rng.random_range(0..4000)));
-        let synced: Vec<Instant> = std::thread::scope(|scope| {
+        let (is_over, synced) = (AtomicBool::new(false), Mutex::new(Vec::<Instant>::new()));
+        let sampled_count = rng.random_range(1..20);
+        let promised_count = std::thread::scope(|scope| {
             let writing = scope.spawn(|| {
-                let mut synced = Vec::new();
-                while !is_over.load(Ordering::Relaxed) {
-                    let path = sandbox.file(&format!("f{}", synced.len()));
+                for number in 0.. {
+                    let path = sandbox.file(&format!("f{number}"));
                     let written =
-                        fs::write(&path, content(synced.len() % 20)).and_then(|()| fs::File::open(&path)?.sync_all());
-                    if written.is_err() {
+                        fs::write(&path, content(number % 20)).and_then(|()| fs::File::open(&path)?.sync_all());
+                    if written.is_err() || is_over.load(Ordering::Relaxed) {
                         break;
                     }
-                    synced.push(Instant::now());
+                    synced.lock().expect("it has not panicked").push(Instant::now());
                 }
-                synced
             });
-            std::thread::sleep(kill_after);
+            // How many files were synced before a transaction, and how many of these nodes have.
+            let (mut samples, mut promised_count) = (Vec::new(), 0);
+            until("nodes have a file, and what came later", || {
+                let count = synced.lock().expect("it has not panicked").len();
+                samples.push((transaction(&sandbox), count));
+                let upto = replicated(&sandbox);
+                promised_count =
+                    samples.iter().filter(|(last, _)| *last <= upto).map(|(_, count)| *count).max().unwrap_or(0);
+                promised_count > 0 && samples.len() >= sampled_count
+            });
             let process = Pid::from_raw(sandbox.mount_process().cast_signed()).expect("a process");
             kill_process(process, Signal::KILL).expect("killed");
             is_over.store(true, Ordering::Relaxed);
             let _ = sandbox.weft(["umount", "--force", &sandbox.mnt()]);
-            writing.join().expect("it has ended")
+            writing.join().expect("it has ended");
+            promised_count
         });
-        let killed = Instant::now();
-        lose(&sandbox);
-        let output = sandbox.command(["recover"].iter().chain(&LEFT).chain(&["meta.db"])).output().expect("weft runs");
-        if synced.is_empty() && !Path::new(&sandbox.path("meta.db")).exists() {
-            continue;
-        }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.code() == Some(1) {
-            // The first snapshot was not there yet.
-            assert!(
-                said.contains("hold no replica") || said.contains("not all of a snapshot"),
-                "round {round}: {said}"
-            );
-            behind_ms.push(synced.first().map_or(0, |first| killed.duration_since(*first).as_millis()));
-            continue;
-        }
+        let (killed, synced) = (Instant::now(), synced.into_inner().expect("it has not panicked"));
+        let lost = rand::seq::index::sample(&mut rng, 6, 2).into_vec();
+        println!("round {round}: nodes {lost:?} of 0..6 are lost after {} files", synced.len());
+        lose_metadata(&sandbox);
+        let (lost, left): (Vec<usize>, Vec<usize>) = (0..6).partition(|index| lost.contains(index));
+        let name = |index: usize| format!("node{}", index + 1);
+        lost.into_iter().for_each(|index| sandbox.wipe(&name(index)));
+        let left: Vec<String> = left.into_iter().map(name).collect();
+        recover_from(&sandbox, &left.iter().map(String::as_str).collect::<Vec<_>>());
         sandbox.mount();
         let names = fs::read_dir(sandbox.mnt()).expect("listed").count();
         let whole = (0..names.min(synced.len())).take_while(|number| {
             fs::read(sandbox.file(&format!("f{number}"))).is_ok_and(|found| found == content(number % 20))
         });
         let whole = whole.count();
+        assert!(whole >= promised_count, "round {round}: nodes had {promised_count} files, and {whole} are back");
         // The last name may be of a file whose bytes were not committed yet.
         assert!(whole + 1 >= names, "round {round}: of {names} files the first {whole} are whole");
         behind_ms.push(synced.get(whole).map_or(0, |first_lost| killed.duration_since(*first_lost).as_millis()));
@@ -240,6 +265,59 @@ fn the_machine_is_lost_again_and_again() {
     }
     behind_ms.sort_unstable();
     println!("{rounds} rounds; ms from the first synced file that was lost to the kill: {behind_ms:?}");
+}
+
+/// What the last minute of a mount could not bring to nodes is only in the metadata, and `weft umount` says so.
+#[test]
+fn an_unmount_that_leaves_nodes_behind_says_so() {
+    let sandbox = Sandbox::mounted("replica:2");
+    let away = |from: &str, to: &str| {
+        (1..=6).for_each(|number| {
+            fs::rename(sandbox.path(&format!("{from}{number}")), sandbox.path(&format!("{to}{number}")))
+                .expect("moved");
+        });
+    };
+    away("node", "away");
+    fs::create_dir(sandbox.file("late")).expect("made");
+    let said = sandbox.weft(["umount", &sandbox.mnt()]).sentence();
+    assert!(
+        said.contains("the nodes lack the last changes of the metadata") && said.contains("mount it again"),
+        "{said}"
+    );
+    away("away", "node");
+    sandbox.mount();
+    assert!(sandbox.file("late").is_dir());
+    sandbox.umount();
+}
+
+/// What no mount has brought to the nodes' replica is listed by its segments.
+#[test]
+fn segments_that_the_replica_does_not_know_are_listed() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    write(&sandbox, 0);
+    sandbox.umount();
+    let mut ids = Vec::new();
+    for number in 0..12 {
+        fs::write(sandbox.path("late"), crate::content::bytes(100 + number, 70_000)).expect("written");
+        sandbox.weft(["put", "meta.db", &sandbox.path("late"), &format!("/late{number}")]).ok();
+        let info: serde_json::Value =
+            serde_json::from_str(&sandbox.weft(["info", "--json", "meta.db", &format!("/late{number}")]).stdout)
+                .expect("JSON");
+        ids.push(info["segments"][0]["segment"].as_str().expect("an id").to_owned());
+    }
+    lose(&sandbox);
+    let said = recover(&sandbox);
+    assert!(said.contains("12 segments on the nodes are not in it") && said.contains("and 2 older ones"), "{said}");
+    assert!(ids[2..].iter().all(|id| said.contains(&format!("{id}: "))) && !said.contains(&ids[0]), "{said}");
+    assert!(said.contains(" of rs:4+2, made ") && said.contains("4 shards"), "{said}");
+    lose_metadata(&sandbox);
+    let output =
+        sandbox.command(["recover", "--json"].iter().chain(&LEFT).chain(&["meta.db"])).output().expect("weft runs");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let listed = report["restored"]["unknown_segments"].as_array().expect("a list");
+    let listed: Vec<&str> = listed.iter().map(|unknown| unknown["segment"].as_str().expect("an id")).collect();
+    ids.reverse();
+    assert_eq!(listed, ids);
 }
 
 /// A recovery that is killed at any moment leaves nothing, or metadata that works, and can be begun again; nothing is lost by it.

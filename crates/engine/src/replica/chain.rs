@@ -140,26 +140,24 @@ fn chain(lineage: u64, snapshot: Set, changes: &[Set]) -> Option<Chain> {
     }
 }
 
-/// What is to be stored next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// All of it.
-    Snapshot,
-    /// What changed after this transaction, in the place of the change sets that begin there or later.
-    Changes(u64),
-}
-
-/// What is to be stored where something has changed, and `last` is the last transaction.
+/// Is a new snapshot to be begun, where `last` is the last transaction?
 #[must_use]
-pub fn next(chain: Option<&Chain>, last: u64, sizes: ReplicaSizes) -> Next {
-    let Some(chain) = chain else { return Next::Snapshot };
+pub fn is_snapshot_due(chain: Option<&Chain>, last: u64, sizes: ReplicaSizes) -> bool {
+    let Some(chain) = chain else { return true };
     let changed: u64 = chain.changes.iter().map(|set| set.bytes).sum();
     let is_old = last.saturating_sub(chain.snapshot.after) > TRANSACTIONS_MAX;
-    if is_old || changed > chain.snapshot.bytes.max(sizes.changed_bytes_min) {
-        return Next::Snapshot;
-    }
-    let first = merged_from(&chain.changes.iter().map(|set| set.bytes).collect::<Vec<_>>());
-    Next::Changes(chain.changes.get(first).map_or(chain.upto(), |set| set.after))
+    is_old || changed > chain.snapshot.bytes.max(sizes.changed_bytes_min)
+}
+
+/// The transaction after which the next change set begins. It takes the place of the change sets that begin there or later. Sets from before
+/// `begun`, when the snapshot under way began, are left alone: they go with the older snapshot, and the newer one must not carry them.
+#[must_use]
+pub fn changes_from(chain: &Chain, begun: Option<u64>) -> u64 {
+    let is_later = |set: &Set| begun.is_none_or(|begun| set.after >= begun);
+    let start = chain.changes.iter().position(is_later).unwrap_or(chain.changes.len());
+    let later = &chain.changes[start..];
+    let first = merged_from(&later.iter().map(|set| set.bytes).collect::<Vec<_>>());
+    later.get(first).map_or(chain.upto(), |set| set.after)
 }
 
 /// From which set on they are made one with what comes: where the last [`MERGED_COUNT`] are of the same level, or below. A change is thus

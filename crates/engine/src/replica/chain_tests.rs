@@ -91,17 +91,25 @@ fn when_more_has_changed_than_there_is_all_is_stored() {
         snapshot: whole_set(&[(0, snapshot(1, 5, 5))].into()).expect("whole"),
         changes: vec![Set { bytes, ..whole_set(&[(0, changes(2, 5, 9))].into()).expect("whole") }],
     };
-    assert_eq!(next(None, 10, ReplicaSizes::default()), Next::Snapshot);
-    assert_eq!(next(Some(&chain(1000)), 10, ReplicaSizes::default()), Next::Changes(9));
-    assert_eq!(
-        next(Some(&chain(ReplicaSizes::default().changed_bytes_min + 1)), 10, ReplicaSizes::default()),
-        Next::Snapshot
-    );
-    assert_eq!(
-        next(Some(&chain(1000)), 6 + TRANSACTIONS_MAX, ReplicaSizes::default()),
-        Next::Snapshot,
-        "its list of changes is long"
-    );
+    let sizes = ReplicaSizes::default();
+    assert!(is_snapshot_due(None, 10, sizes));
+    assert!(!is_snapshot_due(Some(&chain(1000)), 10, sizes));
+    assert_eq!(changes_from(&chain(1000), None), 9);
+    assert!(is_snapshot_due(Some(&chain(sizes.changed_bytes_min + 1)), 10, sizes));
+    assert!(is_snapshot_due(Some(&chain(1000)), 6 + TRANSACTIONS_MAX, sizes), "its list of changes is long");
+}
+
+#[test]
+fn what_a_snapshot_under_way_will_replace_is_not_merged_with_what_follows_it() {
+    let set = |after: u64| whole_set(&[(0, changes(after, after, after + 1))].into()).expect("whole");
+    let chain = Chain {
+        lineage: 1,
+        snapshot: whole_set(&[(0, snapshot(1, 5, 5))].into()).expect("whole"),
+        changes: (5..5 + MERGED_COUNT as u64 + 2).map(set).collect(),
+    };
+    assert_eq!(changes_from(&chain, None), 5, "all are of one level");
+    assert_eq!(changes_from(&chain, Some(8)), chain.upto(), "those since then are too few");
+    assert_eq!(changes_from(&chain, Some(7)), 7);
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! One round of the replica's keeper: look at what nodes have, store what is missing, remove what is needless.
 
-use super::chain::{self, Chain, Next, Pieces, ReplicaSizes};
+use super::chain::{self, Chain, Pieces, ReplicaSizes};
 use super::note::Note;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_env::planted::{Planted, has_planted};
 use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::kv::{Changes, History, KvError};
 use weft_meta::{MetaError, Store, is_passing, without_secrets};
-use weft_transfer::{FoundReplica, Transfer, WriteError};
+use weft_transfer::{FoundReplica, Transfer, UnreadableReplica, WriteError};
 
 /// Keys in a change set; where more have changed all is stored.
 const KEYS_MAX: usize = 50_000;
@@ -39,7 +40,7 @@ pub enum ReplicaError {
     Behind,
     /// A piece that cannot be copied.
     #[error("a piece of the metadata's replica cannot be read: {0}")]
-    Unreadable(String),
+    Unreadable(UnreadableReplica),
 }
 
 /// What is known of the replica.
@@ -61,6 +62,20 @@ pub(super) struct Keeping {
     starts: BTreeMap<u32, u64>,
     /// How many copies each piece is to have, as of this round; 0: no node takes any.
     copies: usize,
+    /// A snapshot that is not whole yet.
+    under_way: Option<UnderWay>,
+    /// Why its next part could not be stored.
+    part_failure: Option<String>,
+    /// Pieces stored so far.
+    stored: Arc<AtomicU64>,
+}
+
+/// A snapshot of which each round stores a part.
+struct UnderWay {
+    /// The next part. Where it cannot be stored it is not read again: it could end at another key, and copies of either could be left.
+    part: Replica,
+    /// Where the part after it starts; `None`: it is the last.
+    next: Option<Vec<u8>>,
 }
 
 impl Keeping {
@@ -81,34 +96,76 @@ impl Keeping {
             opening: store.own_opening()?,
             starts: store.opening_starts()?,
             copies: 0,
+            under_way: None,
+            part_failure: None,
+            stored: Arc::default(),
             store,
         })
     }
 
-    /// Brings the replica up to the store's last transaction.
-    pub async fn round(&mut self, history: &dyn History) -> Result<(), ReplicaError> {
+    /// Counts the pieces that are stored.
+    pub fn stored(&self) -> Arc<AtomicU64> {
+        self.stored.clone()
+    }
+
+    /// Is another round due at once?
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some() && self.part_failure.is_none()
+    }
+
+    /// Brings the replica up to the store's last transaction by a change set, and stores a part of a new snapshot where one is due: what waits
+    /// for the changes does not wait for the snapshot. False: nodes have not everything before the snapshot under way is whole.
+    pub async fn round(&mut self, history: &dyn History) -> Result<bool, ReplicaError> {
         self.copies = self.count_copies()?;
         self.look().await;
         let last = history.last()?;
-        if self.chain.as_ref().is_some_and(|chain| chain.upto() >= last) {
-            return Ok(());
+        if self.under_way.is_none() && chain::is_snapshot_due(self.chain.as_ref(), last, self.sizes) {
+            self.begin_snapshot(history, last)?;
         }
-        let changes = match chain::next(self.chain.as_ref(), last, self.sizes) {
-            Next::Snapshot => None,
-            Next::Changes(after) => history.changes_after(after, KEYS_MAX)?.map(|found| (after, found)),
-        };
-        match changes {
-            None => self.snapshot(history).await?,
-            // Nothing that counts.
-            Some((_, changes)) if changes.slots.iter().all(|(key, _)| is_passing(key)) => return Ok(()),
-            Some((after, changes)) => self.store_changes(after, changes).await?,
+        let mut changes = self.changes(history, last)?;
+        if changes.is_none() && self.under_way.is_none() {
+            self.begin_snapshot(history, last)?;
+            // Without those that the snapshot replaces they may be few enough.
+            changes = self.changes(history, last)?;
         }
-        self.link();
-        if self.chain.as_ref().is_none_or(|chain| chain.upto() < last) {
-            return Err(ReplicaError::Behind);
+        let continues = changes.is_some();
+        // What is renewed while nothing happens comes with the next change.
+        if let Some((after, changes)) =
+            changes.filter(|(_, changes)| !changes.slots.iter().all(|(key, _)| is_passing(key)))
+        {
+            self.store_changes(after, changes).await?;
+            self.link();
+            if self.chain.as_ref().is_none_or(|chain| chain.upto() < last) {
+                return Err(ReplicaError::Behind);
+            }
         }
-        self.remove_superseded().await;
-        Ok(())
+        let stored = self.store_part(history).await;
+        let is_whole = continues || self.chain.as_ref().is_some_and(|chain| chain.upto() >= last);
+        match stored {
+            Err(error) if !is_whole => return Err(error),
+            stored => self.note_part(stored.err().map(|error| error.to_string())),
+        }
+        if is_whole {
+            self.remove_superseded().await;
+        }
+        Ok(is_whole)
+    }
+
+    /// What continues the chain, and after which transaction; `None`: there is no chain, or more has changed than a change set has.
+    fn changes(&self, history: &dyn History, last: u64) -> Result<Option<(u64, Changes)>, KvError> {
+        let Some(chain) = &self.chain else { return Ok(None) };
+        if chain.upto() >= last {
+            return Ok(Some((last, Changes { upto: last, slots: Vec::new() })));
+        }
+        let after = chain::changes_from(chain, self.under_way.as_ref().map(|snapshot| snapshot.part.header.after));
+        Ok(history.changes_after(after, KEYS_MAX)?.map(|changes| (after, changes)))
+    }
+
+    fn note_part(&mut self, failure: Option<String>) {
+        if let Some(why) = failure.as_ref().filter(|why| self.part_failure.as_ref() != Some(*why)) {
+            tracing::warn!("a new snapshot of the metadata's replica is not whole yet: {why}");
+        }
+        self.part_failure = failure;
     }
 
     /// Up to where nodes have everything, for people.
@@ -200,7 +257,7 @@ impl Keeping {
                     continue;
                 }
             };
-            let (again, found) = self.write(replica).await?;
+            let (again, found) = self.write(&replica).await?;
             let needless = if found.copies.len() < self.copies {
                 found.copies
             } else {
@@ -224,12 +281,12 @@ impl Keeping {
         Ok((losses + 1).min(domains.len()))
     }
 
-    async fn write(&self, replica: Replica) -> Result<(SegmentId, FoundReplica), ReplicaError> {
+    async fn write(&self, replica: &Replica) -> Result<(SegmentId, FoundReplica), ReplicaError> {
         if self.copies == 0 {
             return Err(ReplicaError::NoNodes);
         }
         let id = replica_id(self.opening, self.store.env().rng.next_u64());
-        Ok((id, self.transfer.write_replica(id, &replica, self.copies).await?))
+        Ok((id, self.transfer.write_replica(id, replica, self.copies).await?))
     }
 
     fn header(&self, kind: ReplicaKind, after: u64) -> ReplicaHeader {
@@ -248,15 +305,55 @@ impl Keeping {
         }
     }
 
-    async fn snapshot(&mut self, history: &dyn History) -> Result<(), ReplicaError> {
-        let after = history.last()?;
-        let header = self.header(ReplicaKind::Snapshot, after);
-        if let Err(error) = self.store_snapshot(history, header).await {
-            // Nobody goes on with it, and it may be large.
-            let parts = self.known.iter().filter(|(_, found)| found.header.set == header.set);
-            let parts = parts.map(|(id, _)| *id).collect();
-            self.remove(parts).await;
-            return Err(error);
+    fn begin_snapshot(&mut self, history: &dyn History, last: u64) -> Result<(), ReplicaError> {
+        let header = self.header(ReplicaKind::Snapshot, last);
+        self.under_way = Some(self.read_part(history, header, &[])?);
+        Ok(())
+    }
+
+    fn read_part(
+        &self,
+        history: &dyn History,
+        mut header: ReplicaHeader,
+        start: &[u8],
+    ) -> Result<UnderWay, ReplicaError> {
+        let page = history.page(start, self.sizes.piece_bytes)?;
+        let slots = page.pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        (header.upto, header.is_last) = (page.upto, page.next.is_none());
+        if has_planted(Planted::SnapshotDropsChanges) {
+            header.after = page.upto;
+        }
+        Ok(UnderWay { part: piece(header, slots), next: page.next })
+    }
+
+    /// Stores the next part of the snapshot under way, if one is.
+    async fn store_part(&mut self, history: &dyn History) -> Result<(), ReplicaError> {
+        let Some(UnderWay { part, next }) = self.under_way.take() else { return Ok(()) };
+        let stored = match (self.store_piece(&part).await, &next) {
+            (Ok(()), None) => self.finish_snapshot(history, part.header.after).await,
+            (stored, _) => stored,
+        };
+        match (&stored, next) {
+            (Ok(()), Some(start)) => {
+                let at_ms = self.store.env().clock.unix_ms();
+                let header = ReplicaHeader { part: part.header.part + 1, at_ms, ..part.header };
+                self.under_way = Some(self.read_part(history, header, &start)?);
+            }
+            // Changes since its beginning are forgotten: another is begun.
+            (Ok(()) | Err(ReplicaError::Behind), _) => {}
+            (Err(_), next) => self.under_way = Some(UnderWay { part, next }),
+        }
+        stored
+    }
+
+    /// Stores what changed while the parts were read, as far as no change set has it: without that they are of no one moment.
+    async fn finish_snapshot(&mut self, history: &dyn History, after: u64) -> Result<(), ReplicaError> {
+        self.link();
+        let from = self.chain.as_ref().map_or(after, |chain| chain.upto().max(after));
+        // However many.
+        let changes = history.changes_after(from, usize::MAX)?.ok_or(ReplicaError::Behind)?;
+        if changes.upto > from {
+            self.store_changes(from, changes).await?;
         }
         self.link();
         if self.chain.as_ref().is_some_and(|chain| chain.snapshot.after == after) {
@@ -264,26 +361,6 @@ impl Keeping {
             history.forget(after)?;
         }
         Ok(())
-    }
-
-    async fn store_snapshot(&mut self, history: &dyn History, mut header: ReplicaHeader) -> Result<(), ReplicaError> {
-        let mut start = Some(Vec::new());
-        while let Some(from) = start {
-            let page = history.page(&from, self.sizes.piece_bytes)?;
-            let slots = page.pairs.into_iter().map(|(key, value)| (key, Some(value))).collect();
-            (header.upto, header.is_last) = (page.upto, page.next.is_none());
-            if has_planted(Planted::SnapshotDropsChanges) {
-                header.after = page.upto;
-            }
-            self.store_piece(header, slots).await?;
-            header.part += 1;
-            start = page.next;
-        }
-        // However many: without them it is of no one moment.
-        let after = header.after;
-        let changes = history.changes_after(after, usize::MAX)?;
-        let changes = changes.ok_or(ReplicaError::Behind)?;
-        if changes.upto > after { self.store_changes(after, changes).await } else { Ok(()) }
     }
 
     async fn store_changes(&mut self, after: u64, changes: Changes) -> Result<(), ReplicaError> {
@@ -297,16 +374,15 @@ impl Keeping {
                 part.push(slot);
             }
             header.is_last = slots.peek().is_none();
-            self.store_piece(header, part).await?;
+            self.store_piece(&piece(header, part)).await?;
             header.part += 1;
         }
         Ok(())
     }
 
-    async fn store_piece(&mut self, mut header: ReplicaHeader, slots: Vec<ReplicaSlot>) -> Result<(), ReplicaError> {
-        let slots: Vec<ReplicaSlot> = slots.into_iter().map(without_secrets).collect();
-        header.bytes = slots.iter().map(slot_bytes).sum::<usize>() as u64;
-        let (id, found) = self.write(Replica { header, slots }).await?;
+    async fn store_piece(&mut self, piece: &Replica) -> Result<(), ReplicaError> {
+        let (id, found) = self.write(piece).await?;
+        self.stored.fetch_add(1, Ordering::Relaxed);
         if found.copies.len() < self.copies {
             self.short_since.insert(id, self.store.env().clock.now());
         }
@@ -321,14 +397,19 @@ impl Keeping {
         if !chain.pieces().all(is_safe) {
             return;
         }
-        let needless: Vec<SegmentId> = chain::superseded(chain, &self.headers()).collect();
-        self.remove(needless).await;
-    }
-
-    async fn remove(&mut self, pieces: Vec<SegmentId>) {
-        let copies = pieces.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
+        let under_way = self.under_way.as_ref().map(|snapshot| snapshot.part.header.set);
+        let is_under_way = |id: &SegmentId| self.known.get(id).is_some_and(|found| Some(found.header.set) == under_way);
+        let headers = self.headers();
+        let needless: Vec<SegmentId> = chain::superseded(chain, &headers).filter(|id| !is_under_way(id)).collect();
+        let copies = needless.iter().filter_map(|id| self.known.remove(id)).flat_map(|found| found.copies);
         self.transfer.remove_superseded(copies.collect()).await;
     }
+}
+
+fn piece(mut header: ReplicaHeader, slots: Vec<ReplicaSlot>) -> Replica {
+    let slots: Vec<ReplicaSlot> = slots.into_iter().map(without_secrets).collect();
+    header.bytes = slots.iter().map(slot_bytes).sum::<usize>() as u64;
+    Replica { header, slots }
 }
 
 fn slot_bytes((key, value): &ReplicaSlot) -> usize {
@@ -337,4 +418,4 @@ fn slot_bytes((key, value): &ReplicaSlot) -> usize {
 
 #[cfg(test)]
 #[path = "keeping_tests.rs"]
-mod tests;
+pub(super) mod tests;

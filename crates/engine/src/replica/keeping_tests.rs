@@ -1,7 +1,8 @@
+use super::super::Replicator;
 use super::*;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use weft_env::Env;
+use std::sync::atomic::AtomicBool;
+use weft_env::{Clock, Env, Sleep, SystemClock};
 use weft_format::records::{NodeRecord, PlacementRule, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeIdentity, PolicyId, VolumeId};
 use weft_meta::kv::Kv;
@@ -14,16 +15,16 @@ use weft_transfer::{Fleet, Settings};
 
 const VOLUME: VolumeId = VolumeId(7);
 
-type Nodes = Vec<(NodeId, Arc<RecordNode>)>;
+pub(crate) type Nodes = Vec<(NodeId, Arc<RecordNode>)>;
 
-fn nodes(count: u128) -> Nodes {
+pub(crate) fn nodes(count: u128) -> Nodes {
     let identity = |number| NodeIdentity { volume: VOLUME, node: NodeId(number) };
     let memory = |number| Arc::new(MemoryNode::new(format!("n{number}"), identity(number), 1 << 30));
     let node = |number| Arc::new(RecordNode::new(memory(number), 1000));
     (1..=count).map(|number| (NodeId(number), node(number))).collect()
 }
 
-fn transfer(nodes: &Nodes) -> Transfer {
+pub(crate) fn transfer(nodes: &Nodes) -> Transfer {
     transfer_of(nodes.iter().map(|(id, node)| (*id, node.clone() as Arc<dyn Node>)))
 }
 
@@ -36,13 +37,16 @@ fn transfer_of(nodes: impl Iterator<Item = (NodeId, Arc<dyn Node>)>) -> Transfer
     Transfer::new(VOLUME, fleet, Settings::default(), tokio::runtime::Handle::current())
 }
 
-fn open(folder: &Path) -> (Arc<dyn Kv>, Arc<Store>) {
+pub(crate) fn open(folder: &Path) -> (Arc<dyn Kv>, Arc<Store>) {
+    open_in(folder, Env::system())
+}
+
+fn open_in(folder: &Path, env: Env) -> (Arc<dyn Kv>, Arc<Store>) {
     let url = MetaUrl::from(folder.join("meta.db"));
     let is_new = !url.exists();
     if is_new {
         url.create().expect("made");
     }
-    let env = Env::system();
     let kv = url.open(Access::Owner, None, &env).expect("opened");
     let store = if is_new {
         let volume = VolumeRecord { volume: VOLUME, created_ms: 1, default_policy: PolicyId(0) };
@@ -54,19 +58,34 @@ fn open(folder: &Path) -> (Arc<dyn Kv>, Arc<Store>) {
 }
 
 /// Something that counts.
-fn change(store: &Store, value: u64) {
+pub(crate) fn change(store: &Store, value: u64) {
     store.set_keep_ms(value).expect("changed");
     store.history().expect("it has one").settle().expect("settled");
 }
 
-fn keeper(store: &Arc<Store>, transfer: &Transfer) -> Keeping {
-    let history = store.history().expect("it has one");
-    Keeping::new(store.clone(), history, transfer.clone(), ReplicaSizes::default()).expect("read")
+/// Metadata of 2 kB or so for each ten.
+pub(crate) fn add_nodes(store: &Store, numbers: std::ops::Range<u128>) {
+    for number in numbers.map(|number| number + 1000) {
+        let record = NodeRecord::of(format!("n{number}"), format!("memory:{}{number}", "n".repeat(100)));
+        store.add_node(NodeId(number), &record).expect("added");
+    }
+    store.history().expect("it has one").settle().expect("settled");
 }
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+const SMALL: ReplicaSizes = ReplicaSizes { piece_bytes: 2000, changed_bytes_min: 1000 };
 
-fn all(store: &Store) -> Map {
+pub(crate) fn keeper(store: &Arc<Store>, transfer: &Transfer) -> Keeping {
+    keeper_of(store, transfer, ReplicaSizes::default())
+}
+
+fn keeper_of(store: &Arc<Store>, transfer: &Transfer, sizes: ReplicaSizes) -> Keeping {
+    let history = store.history().expect("it has one");
+    Keeping::new(store.clone(), history, transfer.clone(), sizes).expect("read")
+}
+
+pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(crate) fn all(store: &Store) -> Map {
     store.history().expect("it has one").page(&[], usize::MAX).expect("read").pairs.into_iter().collect()
 }
 
@@ -164,6 +183,118 @@ async fn a_change_costs_a_put_for_each_copy_and_nothing_else() {
         keeping.round(history).await.expect("nothing to do");
         assert_eq!(requests(&nodes), [3, 0, 0], "change {value}");
     }
+}
+
+/// In-step fsyncs wait for a round, so a round must not be as long as a snapshot.
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_snapshot_is_stored_part_by_part_changes_go_on_to_nodes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = nodes(3);
+    let (transfer, (_kv, store)) = (transfer(&nodes), open(folder.path()));
+    let history = store.history().expect("it has one");
+    add_nodes(&store, 0..100);
+    let mut keeping = keeper_of(&store, &transfer, SMALL);
+    let mut round_count = 1;
+    while !keeping.round(history).await.expect("stored") {
+        assert!(requests(&nodes)[0] <= 3, "one part of the first snapshot");
+        round_count += 1;
+    }
+    assert!(round_count >= 8, "{round_count}");
+    assert_eq!(recovered(&transfer).await, all(&store));
+    let first = keeping.chain.as_ref().expect("whole").snapshot.clone();
+    let part_count =
+        |keeping: &Keeping| keeping.known.values().filter(|found| found.header.kind == ReplicaKind::Snapshot).count();
+    let (mut number, mut during_count) = (100, 0);
+    while keeping.chain.as_ref().expect("whole").snapshot == first {
+        let before = part_count(&keeping);
+        add_nodes(&store, number..number + 3);
+        number += 3;
+        assert!(keeping.round(history).await.expect("stored"), "nodes have the change");
+        assert!(part_count(&keeping) <= before + 1, "one part");
+        during_count += usize::from(keeping.under_way.is_some());
+        assert_eq!(recovered(&transfer).await, all(&store), "{number}");
+    }
+    assert!(during_count >= 8, "{during_count}");
+    let chain = keeping.chain.as_ref().expect("whole");
+    let is_since = |set: &chain::Set| set.after >= chain.snapshot.after;
+    assert!(chain.changes.iter().skip(1).all(is_since), "it carries nothing that the snapshot has");
+    let found = transfer.find_replicas(&BTreeMap::new()).await;
+    assert_eq!(found.pieces.len(), chain.pieces().count(), "the older snapshot is gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_goes_on_after_a_failure_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (nodes, is_away) = (nodes(3), Arc::new(AtomicBool::new(false)));
+    let faulty = |(id, node): &(NodeId, Arc<RecordNode>)| {
+        let is_away = is_away.clone();
+        let script = move |_: &_| match is_away.load(Ordering::Relaxed) {
+            true => Fault::Fail(NodeErrorKind::Full),
+            false => Fault::None,
+        };
+        (*id, Arc::new(FaultNode::new(node.clone(), "n", Box::new(script))) as Arc<dyn Node>)
+    };
+    let (transfer, (_kv, store)) = (transfer_of(nodes.iter().map(faulty)), open(folder.path()));
+    let history = store.history().expect("it has one");
+    add_nodes(&store, 0..50);
+    let mut keeping = keeper_of(&store, &transfer, SMALL);
+    for _ in 0..3 {
+        assert!(!keeping.round(history).await.expect("stored"));
+    }
+    is_away.store(true, Ordering::Relaxed);
+    keeping.round(history).await.expect_err("nodes are full");
+    add_nodes(&store, 50..60);
+    is_away.store(false, Ordering::Relaxed);
+    while !keeping.round(history).await.expect("stored") {}
+    assert_eq!(recovered(&transfer).await, all(&store));
+    let snapshot = &keeping.chain.as_ref().expect("whole").snapshot;
+    let part_count = keeping.known.values().filter(|found| found.header.kind == ReplicaKind::Snapshot).count();
+    assert_eq!(part_count, snapshot.parts.len(), "no part is stored twice");
+}
+
+/// On which each put takes forty seconds.
+#[derive(Default)]
+struct SlowPuts(AtomicU64);
+
+impl Clock for SlowPuts {
+    fn now(&self) -> Instant {
+        SystemClock.now() + Duration::from_secs(40 * self.0.load(Ordering::Relaxed))
+    }
+
+    fn unix_time(&self) -> Duration {
+        SystemClock.unix_time()
+    }
+
+    fn sleep_until(&self, moment: Instant) -> Sleep {
+        SystemClock.sleep_until(moment)
+    }
+
+    fn block(&self, time: Duration) {
+        SystemClock.block(time);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_the_first_snapshot_waits_as_long_as_nodes_take_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (nodes, clock) = (nodes(1), Arc::<SlowPuts>::default());
+    let slow = |(id, node): &(NodeId, Arc<RecordNode>)| {
+        let clock = clock.clone();
+        let script = move |call: &weft_nodes::wrappers::fault::Call| {
+            clock.0.fetch_add(u64::from(call.operation == Operation::Put), Ordering::Relaxed);
+            Fault::None
+        };
+        (*id, Arc::new(FaultNode::new(node.clone(), "n", Box::new(script))) as Arc<dyn Node>)
+    };
+    let env = Env { clock: clock.clone(), ..Env::system() };
+    let (transfer, (_kv, store)) = (transfer_of(nodes.iter().map(slow)), open_in(folder.path(), env));
+    add_nodes(&store, 0..30);
+    let runtime = tokio::runtime::Handle::current().into();
+    let replicator = Replicator::start(&store, &transfer, SMALL, &runtime).expect("started").expect("it has a history");
+    let wait = || tokio::task::block_in_place(|| replicator.catch_up());
+    assert_eq!(wait(), Ok(()));
+    assert!(clock.0.load(Ordering::Relaxed) >= 3, "two minutes");
+    assert_eq!(recovered(&transfer).await, all(&store));
 }
 
 /// The disk is set back to an earlier moment of the same opening, with all that is beside the file.

@@ -12,11 +12,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use weft_env::Env;
-use weft_format::records::{NodeRecord, PlacementRule, ReplicaHeader, ReplicaSlot, Secret};
+use weft_format::records::{NodeRecord, PlacementRule, ReplicaSlot, Secret};
 use weft_format::{NodeId, SegmentId, VolumeId};
 use weft_meta::{Access, MetaUrl, Store};
 use weft_nodes::{Node, NodeAt, NodeIdentity};
-use weft_transfer::{Fleet, FoundReplicas, Settings, Transfer};
+use weft_transfer::{Fleet, FoundReplicas, Settings, Transfer, UnreadableReplica};
 use weft_vfs::open::open_any_store;
 
 /// What was rebuilt.
@@ -26,6 +26,10 @@ pub struct RecoverReport {
     pub volume: VolumeId,
     /// Files are as they were then, in milliseconds since the Unix epoch.
     pub at_ms: u64,
+    /// The newest state that nodes list is of then. It is later than `at_ms` if some of it cannot be read.
+    pub newest_at_ms: u64,
+    /// Pieces of the replica of which no copy can be used, and why. What they say may be later than `newest_at_ms`.
+    pub unreadable: Vec<String>,
     /// Keys of the metadata that were read.
     pub slot_count: u64,
     /// Nodes that could not be asked, and why.
@@ -88,12 +92,16 @@ pub fn recover(
     // Nodes get a new replica before the metadata is used: the machine may be lost again.
     let engine = Engine::open(meta, env, Options { is_replicated: true, ..Options::default() })?;
     let replica_failure = engine.replicate().err();
-    engine.close()?;
+    match engine.close() {
+        Ok(()) | Err(EngineError::Unreplicated(_)) => {}
+        Err(error) => return Err(error),
+    }
     // What the journal had is in segments now.
     let keeper = Keeper::open(meta, env)?;
     restored.tally = weft_care::glance(&*keeper.catalogue, &keeper.probe()?)?;
-    let at_ms = state.chain.at_ms();
-    Ok(RecoverReport { volume, at_ms, slot_count, silent, others, restored, replica_failure })
+    let (at_ms, newest_at_ms) = (state.chain.at_ms(), state.newest_at_ms);
+    let unreadable = state.listed.unreadable.into_values().map(|why| why.detail).collect();
+    Ok(RecoverReport { volume, at_ms, newest_at_ms, unreadable, slot_count, silent, others, restored, replica_failure })
 }
 
 /// Which node is there, with the first of the keys that it takes.
@@ -128,38 +136,56 @@ fn record(name: &str, found: &Found) -> NodeRecord {
     NodeRecord { secret: found.secret.clone(), ..NodeRecord::of(name, &found.url) }
 }
 
-fn nothing_whole(listed: &FoundReplicas, headers: &[ReplicaHeader]) -> String {
-    let silent: Vec<String> = listed.silent.values().cloned().collect();
-    let silent = if silent.is_empty() { String::new() } else { format!(" ({})", silent.join("; ")) };
-    match headers.len() {
+fn nothing_whole(listed: &FoundReplicas) -> String {
+    let unreadable = listed.unreadable.values().map(|why| why.detail.clone());
+    let whys: Vec<String> = listed.silent.values().cloned().chain(unreadable).collect();
+    let whys = if whys.is_empty() { String::new() } else { format!(" ({})", whys.join("; ")) };
+    match listed.pieces.len() + listed.unreadable.len() {
         0 => format!(
-            "these nodes hold no replica of the metadata{silent}: name more nodes of the volume, or use a copy with `weft restore`"
+            "these nodes hold no replica of the metadata{whys}: name more nodes of the volume, or use a copy with `weft restore`"
         ),
         pieces => format!(
-            "these nodes hold {pieces} pieces of the metadata's replica, and not all of a snapshot with what follows it{silent}: name more \
+            "these nodes hold {pieces} pieces of the metadata's replica, and not all of a snapshot with what follows it{whys}: name more \
              nodes of the volume, or use a copy with `weft restore`"
         ),
     }
 }
 
-/// The newest state of the metadata that nodes have.
+/// The newest state of the metadata that nodes have, all of which can be read.
 #[derive(Debug)]
 pub struct NewestState {
     chain: Chain,
     listed: FoundReplicas,
+    /// That of the newest state that nodes list, whether it can be read or not.
+    newest_at_ms: u64,
 }
 
 impl NewestState {
-    /// Asks the nodes of `transfer`.
+    /// Asks the nodes of `transfer`, and reads each piece: where one is lost, an older state is taken.
     ///
     /// # Errors
-    /// They have no whole one.
+    /// They have no whole one; a node that has a piece of it stopped answering.
     pub async fn find(transfer: &Transfer) -> Result<Self, EngineError> {
-        let listed = transfer.find_replicas(&BTreeMap::new()).await;
-        let headers = listed.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
-        match chain::newest(&headers, None) {
-            Some(chain) => Ok(Self { chain, listed }),
-            None => Err(EngineError::Place(nothing_whole(&listed, &headers.into_values().collect::<Vec<_>>()))),
+        let mut listed = transfer.find_replicas(&BTreeMap::new()).await;
+        let (mut newest_at_ms, mut sound) = (None, BTreeSet::new());
+        loop {
+            if let Some(why) = listed.unreadable.values().find(|why| !why.is_lost) {
+                return Err(EngineError::Place(format!(
+                    "a piece of the metadata's replica cannot be read now: {why}: try again, or leave out the node that does not answer"
+                )));
+            }
+            let headers = listed.pieces.iter().map(|(id, piece)| (*id, piece.header)).collect();
+            let Some(chain) = chain::newest(&headers, None) else {
+                return Err(EngineError::Place(nothing_whole(&listed)));
+            };
+            let newest_at_ms = *newest_at_ms.get_or_insert(chain.at_ms());
+            match read_all(&chain, &listed, &mut sound, transfer).await {
+                Ok(()) => return Ok(Self { chain, listed, newest_at_ms }),
+                Err((piece, why)) => {
+                    listed.pieces.remove(&piece);
+                    listed.unreadable.insert(piece, why);
+                }
+            }
         }
     }
 
@@ -173,8 +199,25 @@ impl NewestState {
     /// # Errors
     /// Why no copy of it can be used; a clause.
     pub async fn read(&self, transfer: &Transfer, piece: SegmentId) -> Result<Vec<ReplicaSlot>, String> {
-        Ok(transfer.read_replica(&self.listed.pieces[&piece]).await?.slots)
+        let read = transfer.read_replica(&self.listed.pieces[&piece]).await;
+        Ok(read.map_err(|why| why.to_string())?.slots)
     }
+}
+
+/// Reads what is not known to be sound; the first piece that is not.
+async fn read_all(
+    chain: &Chain,
+    listed: &FoundReplicas,
+    sound: &mut BTreeSet<SegmentId>,
+    transfer: &Transfer,
+) -> Result<(), (SegmentId, UnreadableReplica)> {
+    for piece in chain.pieces() {
+        if !sound.contains(&piece) {
+            transfer.read_replica(&listed.pieces[&piece]).await.map_err(|why| (piece, why))?;
+            sound.insert(piece);
+        }
+    }
+    Ok(())
 }
 
 /// Makes the store of the pieces, one after the other.
@@ -221,3 +264,7 @@ pub fn reach_nodes(store: &Store, found: &[(NodeId, NodeRecord)]) -> Result<Vec<
     store.flush()?;
     Ok(others)
 }
+
+#[cfg(test)]
+#[path = "recover_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@ use super::chain::ReplicaSizes;
 use super::keeping::Keeping;
 use crate::error::EngineError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use weft_env::planted::{Planted, has_planted};
@@ -19,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const LOOK_AGAIN_EVERY: Duration = Duration::from_secs(60);
 /// After a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-/// A caller that waits for the replica, as at the end, waits no longer than this.
+/// A caller that waits for the replica waits no longer than this while nodes take nothing, and at the end no longer in all.
 const CATCH_UP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// See the module's head.
@@ -30,6 +31,8 @@ pub struct Replicator {
 
 struct Shared {
     store: Arc<Store>,
+    /// Pieces that nodes have taken.
+    stored: Arc<AtomicU64>,
     /// Ends a round that is under way: what it has stored of a set is removed by a later one.
     stop: Notify,
     state: Mutex<State>,
@@ -44,6 +47,10 @@ struct State {
     /// Rounds that have begun, and those of them that have ended.
     begun: u64,
     ended: u64,
+    /// Nodes have everything that was committed before the last one, unless it failed.
+    is_whole: bool,
+    /// The next one does not wait: it stores a part of a snapshot.
+    has_more: bool,
     /// Why the last one failed.
     failure: Option<String>,
 }
@@ -63,6 +70,7 @@ impl Replicator {
         let keeping = Keeping::new(store.clone(), history, transfer.in_background(), sizes)?;
         let shared = Arc::new(Shared {
             store: store.clone(),
+            stored: keeping.stored(),
             stop: Notify::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -73,7 +81,7 @@ impl Replicator {
         // The store does not keep alive what keeps the store.
         let waits = Arc::downgrade(&shared);
         store.wait_by(move || {
-            waits.upgrade().map_or(Err("the volume is being closed".into()), |shared| shared.catch_up())
+            waits.upgrade().map_or(Err("the volume is being closed".into()), |shared| shared.catch_up(true))
         });
         Ok(Some(Self { shared, thread: Some(thread) }))
     }
@@ -83,15 +91,15 @@ impl Replicator {
     /// # Errors
     /// Why they have not, or not in time; a sentence.
     pub fn catch_up(&self) -> Result<(), String> {
-        self.shared.catch_up()
+        self.shared.catch_up(true)
     }
 
-    /// The same, and ends it.
+    /// The same, for a minute at most, and ends it.
     ///
     /// # Errors
     /// As [`Self::catch_up`].
     pub fn end(self) -> Result<(), String> {
-        self.catch_up()
+        self.shared.catch_up(false)
     }
 }
 
@@ -109,26 +117,34 @@ impl Drop for Replicator {
 }
 
 impl Shared {
-    fn catch_up(&self) -> Result<(), String> {
+    /// `is_patient`: while nodes take pieces it goes on waiting, since a first snapshot may take long.
+    fn catch_up(&self, is_patient: bool) -> Result<(), String> {
         if has_planted(Planted::ReplicaToldEarly) {
             return Ok(());
         }
-        let Self { store, state, changed, .. } = self;
+        let Self { store, state, changed, stored, .. } = self;
         if let Some(history) = store.history() {
             history.settle().map_err(|error| error.to_string())?;
         }
         let clock = store.env().clock.clone();
-        let began = clock.now();
+        let (mut seen, mut began) = (stored.load(Ordering::Relaxed), clock.now());
         let mut state = state.lock();
         // One that has begun already may have looked before.
         let round = state.begun + 1;
-        while state.ended < round {
-            if state.is_stopping {
-                return Err("the volume is being closed".into());
+        loop {
+            match &state.failure {
+                Some(why) if state.ended >= round => return Err(why.clone()),
+                None if state.ended >= round && state.is_whole => return Ok(()),
+                _ if state.is_stopping => return Err("the volume is being closed".into()),
+                _ => {}
             }
             // Said once: others that wait are woken by it, too, and would wake this one.
             if !std::mem::replace(&mut state.is_asked, true) {
                 changed.notify_all();
+            }
+            let now = stored.load(Ordering::Relaxed);
+            if std::mem::replace(&mut seen, now) != now && is_patient {
+                began = clock.now();
             }
             let left = CATCH_UP_DEADLINE.saturating_sub(clock.elapsed(began));
             if left.is_zero() {
@@ -136,7 +152,6 @@ impl Shared {
             }
             changed.wait_for(&mut state, left, || clock.now());
         }
-        state.failure.clone().map_or(Ok(()), Err)
     }
 
     fn run(&self, mut keeping: Keeping, runtime: &Runtime) {
@@ -146,9 +161,9 @@ impl Shared {
         let mut looked = clock.now();
         while self.wait() {
             let last = history.last().ok();
-            let is_seen = seen.is_some() && seen == last && clock.elapsed(looked) < LOOK_AGAIN_EVERY;
-            let outcome = if is_seen {
-                Ok(())
+            let is_fresh = clock.elapsed(looked) < LOOK_AGAIN_EVERY && !keeping.is_under_way();
+            let outcome = if seen.is_some() && seen == last && is_fresh {
+                Ok(true)
             } else {
                 looked = clock.now();
                 runtime.block_on(async {
@@ -163,7 +178,8 @@ impl Shared {
             if self.state.lock().is_stopping {
                 return;
             }
-            seen = last.filter(|_| outcome.is_ok());
+            let is_whole = outcome == Ok(true);
+            seen = last.filter(|_| is_whole);
             let failure = outcome.err();
             let note = keeping.note(failure.clone());
             if let Some(meta) = self.store.url().filter(|_| noted.as_ref() != Some(&note)) {
@@ -175,7 +191,7 @@ impl Shared {
             if let Some(why) = failure.as_ref().filter(|why| state.failure.as_ref() != Some(*why)) {
                 tracing::warn!("the names on the nodes are behind the metadata: {why}");
             }
-            state.failure = failure;
+            (state.failure, state.is_whole, state.has_more) = (failure, is_whole, keeping.is_under_way());
             self.changed.notify_all();
         }
     }
@@ -185,7 +201,11 @@ impl Shared {
         let clock: &dyn Clock = &*self.store.env().clock;
         let began = clock.now();
         let mut state = self.state.lock();
-        let pause = if state.failure.is_some() { RETRY_AFTER } else { LOOK_EVERY };
+        let pause = match &state.failure {
+            Some(_) => RETRY_AFTER,
+            None if state.has_more => Duration::ZERO,
+            None => LOOK_EVERY,
+        };
         while !state.is_stopping && !state.is_asked {
             let left = pause.saturating_sub(clock.elapsed(began));
             if left.is_zero() {
