@@ -16,6 +16,7 @@ pub mod chaos;
 pub mod checks;
 pub mod client;
 pub mod commands;
+mod ending;
 pub mod engine;
 pub mod faults;
 pub mod gossip;
