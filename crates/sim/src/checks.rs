@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use weft_env::Env;
-use weft_format::records::{OPENINGS, Timestamp, Wanted, is_replica};
+use weft_format::records::{OPENINGS, SegmentRecord, Timestamp, Wanted, is_replica};
 use weft_format::removal::Queued;
+use weft_format::shard::Digest;
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey};
-use weft_meta::Store;
 use weft_meta::engines::MemoryKv;
+use weft_meta::{MetaError, Store};
 
 /// Without faults, everything is well again within this number of steps.
 pub const STEPS_TO_HEAL: u64 = 5_000_000;
@@ -34,7 +35,7 @@ impl World {
     /// # Errors
     /// It does not.
     pub fn wait_until_converted(&self) -> Result<(), String> {
-        self.wait_until("conversion", TIME_TO_HEAL, || self.unconverted(&self.disk.durable()))
+        self.wait_until("conversion", TIME_TO_HEAL, || or_why(self.unconverted(&self.disk.durable())))
     }
 
     /// What nothing needs goes, in time.
@@ -44,7 +45,7 @@ impl World {
     pub fn wait_until_collected(&self) -> Result<(), String> {
         let until = self.scheduler.now() + TIME_TO_COLLECT;
         self.wait("collecting", 20 * STEPS_TO_HEAL, || self.scheduler.now() >= until)?;
-        self.wait_until("collecting", TIME_TO_COLLECT, || self.unneeded(&self.disk.durable()))
+        self.wait_until("collecting", TIME_TO_COLLECT, || or_why(self.unneeded(&self.disk.durable())))
     }
 
     fn wait_until(&self, what: &str, time: Duration, left: impl Fn() -> Vec<String>) -> Result<(), String> {
@@ -95,28 +96,52 @@ impl World {
     /// the record names one.
     #[must_use]
     pub fn lacks(&self, metadata: &MemoryKv) -> Vec<(String, Option<usize>)> {
-        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
-        let members: BTreeSet<NodeId> = store.nodes().unwrap_or_default().into_iter().map(|(id, _)| id).collect();
         let sound: Vec<BTreeSet<ShardKey>> = self.places.all().iter().map(|place| place.sound_keys()).collect();
+        let is_sound =
+            |place: usize, key: ShardKey, _: Digest| sound.get(place).is_some_and(|keys| keys.contains(&key));
+        self.without_shards(metadata, is_sound).unwrap_or_else(|error| vec![(cannot_be_read(&error), None)])
+    }
+
+    /// Shards of living segments whose bytes are not those that their records say.
+    #[must_use]
+    pub fn unlike(&self, metadata: &MemoryKv) -> Vec<String> {
+        let places = self.places.all();
+        let is_alike =
+            |place: usize, key: ShardKey, digest: Digest| places.get(place).is_some_and(|place| place.has(key, digest));
+        match self.without_shards(metadata, is_alike) {
+            Ok(unlike) => unlike.into_iter().map(|(what, _)| what).collect(),
+            Err(error) => vec![cannot_be_read(&error)],
+        }
+    }
+
+    /// Shards of living segments that are not there, with their place if the record names one.
+    fn without_shards(
+        &self,
+        metadata: &MemoryKv,
+        is_there: impl Fn(usize, ShardKey, Digest) -> bool,
+    ) -> Result<Vec<(String, Option<usize>)>, MetaError> {
+        let store = Store::open(Arc::new(metadata.fork()), &Env::system())?;
+        let members: BTreeSet<NodeId> = store.nodes()?.into_iter().map(|(id, _)| id).collect();
         let mut lacks = Vec::new();
         for_each_segment(&store, |segment, record| {
-            if store.live_bytes(segment).is_ok_and(|bytes| bytes == 0) {
-                return;
+            if store.live_bytes(segment)? == 0 {
+                return Ok(());
             }
             for (index, location) in record.shards.iter().enumerate() {
                 let place = location.as_ref().map(|location| place_of(location.node));
                 let is_there =
                     location.as_ref().filter(|location| members.contains(&location.node)).is_some_and(|location| {
                         let key = location.key(segment, ShardIndex(index as u16));
-                        sound.get(place_of(location.node)).is_some_and(|keys| keys.contains(&key))
+                        is_there(place_of(location.node), key, location.digest)
                     });
                 if !is_there {
                     let where_to = place.map_or_else(|| "nowhere".into(), |place| format!("not on place{place}"));
                     lacks.push((format!("shard {index} of {segment} ({}) is {where_to}", record.code), place));
                 }
             }
-        });
-        lacks
+            Ok(())
+        })?;
+        Ok(lacks)
     }
 
     /// Does every node know a newer opening of the volume than this metadata does?
@@ -132,38 +157,47 @@ impl World {
     }
 
     /// Living segments whose files all want another code.
-    fn unconverted(&self, metadata: &MemoryKv) -> Vec<String> {
-        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+    fn unconverted(&self, metadata: &MemoryKv) -> Result<Vec<String>, MetaError> {
+        let store = Store::open(Arc::new(metadata.fork()), &Env::system())?;
         let mut unconverted = Vec::new();
         for_each_segment(&store, |segment, record| {
-            let is_alive = store.live_bytes(segment).is_ok_and(|bytes| bytes > 0);
+            let is_alive = store.live_bytes(segment)? > 0;
             // No policy of the plan depends on the time.
-            if is_alive && let Ok(Wanted::Code(code)) = store.wanted_code(segment, Timestamp::default()) {
+            if is_alive && let Wanted::Code(code) = store.wanted_code(segment, Timestamp::default())? {
                 unconverted.push(format!("{segment} is {}, its files want {code}", record.code));
             }
-        });
-        unconverted
+            Ok(())
+        })?;
+        Ok(unconverted)
     }
 
-    /// Shards that no record names, and dead segments.
-    fn unneeded(&self, metadata: &MemoryKv) -> Vec<String> {
-        let Ok(store) = Store::open(Arc::new(metadata.fork()), &Env::system()) else { return Vec::new() };
+    /// Dead segments, previous generations that are to go, and shards that no record names.
+    fn unneeded(&self, metadata: &MemoryKv) -> Result<Vec<String>, MetaError> {
+        let store = Store::open(Arc::new(metadata.fork()), &Env::system())?;
         let mut named = BTreeSet::new();
         let mut unneeded = Vec::new();
         for_each_segment(&store, |segment, record| {
-            let retained = store.retained_of(segment).unwrap_or_default();
+            let retained = store.retained_of(segment)?;
             for record in std::iter::once(record).chain(retained.iter().map(|retained| &retained.record)) {
                 for (index, location) in record.shards.iter().enumerate() {
                     named.extend(location.as_ref().map(|location| location.key(segment, ShardIndex(index as u16))));
                 }
             }
-        });
-        if let Ok(queue) = store.unreferenced(None, 1000) {
-            let dead = queue.iter().filter(|queued| matches!(queued, Queued::Segment { .. }));
-            unneeded.extend(dead.map(|queued| format!("{queued:?}")));
+            Ok(())
+        })?;
+        let queue = store.unreferenced(None, 1000)?;
+        let is_going = |queued: &&Queued| match queued {
+            Queued::Segment { .. } => true,
+            // Until then it may be restored, and clocks may say that this is for long.
+            Queued::Generation { retained, .. } => retained.is_going,
+        };
+        unneeded.extend(queue.iter().filter(is_going).map(|queued| format!("{queued:?}")));
+        if self.has_recovered {
+            // Shards of a past that the metadata does not know stay.
+            return Ok(unneeded);
         }
         // What is left on a place that is no node any more is its owner's.
-        let nodes = store.nodes().unwrap_or_default();
+        let nodes = store.nodes()?;
         let members = nodes.iter().filter_map(|(id, _)| self.places.all().get(place_of(*id)).cloned());
         for place in members {
             let orphans = place
@@ -172,7 +206,7 @@ impl World {
                 .filter(|key| key.segment != OPENINGS && !is_replica(key.segment) && !named.contains(key));
             unneeded.extend(orphans.map(|key| format!("orphan {key:?} on {}", place.name())));
         }
-        unneeded
+        Ok(unneeded)
     }
 
     /// Metadata agrees with itself.
@@ -187,12 +221,24 @@ impl World {
     }
 }
 
-fn for_each_segment(store: &Store, mut each: impl FnMut(SegmentId, &weft_format::records::SegmentRecord)) {
+fn or_why(found: Result<Vec<String>, MetaError>) -> Vec<String> {
+    found.unwrap_or_else(|error| vec![cannot_be_read(&error)])
+}
+
+/// What is said where a check cannot be made.
+fn cannot_be_read(error: &MetaError) -> String {
+    format!("the metadata cannot be read: {error}")
+}
+
+fn for_each_segment(
+    store: &Store,
+    mut each: impl FnMut(SegmentId, &SegmentRecord) -> Result<(), MetaError>,
+) -> Result<(), MetaError> {
     let mut after = None;
-    while let Ok(page) = store.segments(after, 100)
-        && let Some((last, _)) = page.last()
-    {
+    loop {
+        let page = store.segments(after, 100)?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
         after = Some(*last);
-        page.iter().for_each(|(segment, record)| each(*segment, record));
+        page.iter().try_for_each(|(segment, record)| each(*segment, record))?;
     }
 }

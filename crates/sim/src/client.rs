@@ -6,6 +6,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// A program that was refused fewer syncs may have been late to see that a fault is over.
+const REFUSALS_MIN: u64 = 3;
+
 /// What the programs of a volume have in common.
 #[derive(Default)]
 pub struct Programs {
@@ -19,6 +22,8 @@ pub struct Programs {
     pub is_stopping: AtomicBool,
     /// They do little: much time is to pass in few steps.
     pub is_slow: AtomicBool,
+    /// Of each program, how many operations that sync succeeded and how many did not since faults stopped.
+    pub syncs: Mutex<Vec<(u64, u64)>>,
     /// What is not as promised.
     pub complaints: Mutex<Vec<String>>,
 }
@@ -27,7 +32,21 @@ impl Programs {
     /// `count` programs, each with an empty directory.
     #[must_use]
     pub fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { models: (0..count).map(|_| Mutex::default()).collect(), ..Self::default() })
+        let models = (0..count).map(|_| Mutex::default()).collect();
+        Arc::new(Self { models, syncs: Mutex::new(vec![(0, 0); count]), ..Self::default() })
+    }
+
+    /// Faults have stopped: from now on programs can sync.
+    pub fn count_syncs(&self) {
+        self.syncs.lock().fill((0, 0));
+    }
+
+    /// A program that could not sync anything since, though it tried several times.
+    #[must_use]
+    pub fn refused_for_good(&self) -> Option<String> {
+        let syncs = self.syncs.lock();
+        let program = syncs.iter().position(|(done, refused)| *done == 0 && *refused >= REFUSALS_MIN)?;
+        Some(format!("program {program}: none of {} syncs succeeded after the faults had stopped", syncs[program].1))
     }
 
     /// Something is not as promised.

@@ -110,6 +110,7 @@ impl World {
     fn end_well(&mut self, programs_time: Duration) -> Result<(), String> {
         let scheduler = self.scheduler.clone();
         scheduler.tell(|| "the faults end".into());
+        self.programs.count_syncs();
         self.call_off_ambush();
         self.places.all().iter().for_each(|place| place.heal());
         self.disk.set_full(false);
@@ -121,6 +122,10 @@ impl World {
         let resume = self.command(Command::Resume);
         self.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
         self.wait_for_programs(programs_time)?;
+        // In a brief history they have not the time.
+        if let Some(refused) = self.programs.refused_for_good().filter(|_| !self.plan.is_brief) {
+            return Err(refused);
+        }
         let is_on_nodes = self.unmount(STEPS_TO_HEAL)?;
         self.programs.models.iter().for_each(|model| model.lock().synced_all());
         if is_on_nodes {
@@ -134,10 +139,11 @@ impl World {
             self.command(Command::Convert);
             self.wait_until_converted()?;
         }
-        if self.plan.looks_for_orphans && !self.has_recovered {
+        if self.plan.looks_for_orphans {
             self.wait_until_collected()?;
         }
-        self.check_metadata()
+        self.check_metadata()?;
+        self.check_last()
     }
 
     /// The programs go on for `time`, and end.

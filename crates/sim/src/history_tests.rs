@@ -53,22 +53,6 @@ fn what_is_promised_is_kept_by_brief_histories() {
     is_kept(0..250, true);
 }
 
-/// What a run of many brief histories has found: `weft-sim replay SEED --brief`.
-#[test]
-fn what_brief_histories_found_is_whole() {
-    for seed in [22_782, 33_534, 37_037, 38_841, 91_324, 114_386] {
-        lived(seed, true);
-    }
-}
-
-/// What histories found in which metadata is in step with nodes: fsyncs that waited together woke each other without an end.
-#[test]
-fn fsyncs_in_step_let_time_pass() {
-    for seed in [18, 20] {
-        lived(seed, false);
-    }
-}
-
 /// A bug shows by a seed where it is planted, and nothing shows where it is not. These take many seeds: after a change of the workload
 /// `weft-sim canaries` says which. The first seed of some ends in a mount that takes too long, which takes long to see: these have a later
 /// one. Every third, so that no test takes long.

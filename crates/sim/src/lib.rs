@@ -19,6 +19,7 @@ pub mod commands;
 #[cfg(test)]
 #[path = "../../codes/tests/it/effort.rs"]
 mod effort;
+mod ending;
 pub mod engine;
 pub mod faults;
 pub mod gossip;

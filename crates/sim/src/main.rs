@@ -271,8 +271,10 @@ fn main() -> Result<()> {
         }
         Arguments::Many { seeds, .. } => {
             let count = seeds.end - seeds.start;
-            let failed: Vec<_> =
-                seeds.map(|seed| (seed, weft_sim::many::run(seed))).filter(|(_, found)| !found.is_empty()).collect();
+            let failed: Vec<_> = seeds
+                .map(|seed| (seed, weft_sim::many::run(seed).complaints))
+                .filter(|(_, found)| !found.is_empty())
+                .collect();
             failed.iter().for_each(|(seed, complaints)| println!("FAILED {seed}: {}", complaints.join("; ")));
             println!("{count} histories, {} failed", failed.len());
             if failed.is_empty() { Ok(()) } else { bail!("not as promised") }

@@ -127,17 +127,35 @@ pub(crate) struct Many {
     long_pause_per_mille: u64,
 }
 
-/// Runs one history; what is wrong with it.
-pub fn run(seed: u64) -> Vec<String> {
+/// What a history came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What is not as promised; empty: nothing.
+    pub complaints: Vec<String>,
+    /// Steps of the scheduler.
+    pub steps: u64,
+    /// Operations of programs that succeeded.
+    pub operations: u64,
+    /// The same for two runs of one seed.
+    pub digest: String,
+}
+
+/// Runs the history of `seed`.
+#[must_use]
+pub fn run(seed: u64) -> Outcome {
     let scheduler = Scheduler::begin(seed, false);
     let mut many = Many::new(&scheduler, seed, false);
-    let outcome = many.run();
+    let ended = many.run();
     let mut complaints = scheduler.take_complaints();
-    complaints.extend(outcome.err());
+    complaints.extend(ended.err());
+    // What programs were answered, and when.
+    scheduler.tell(|| format!("{:?}", many.told.lock().calls));
+    let (_, digest) = scheduler.told();
+    let (steps, operations) = (scheduler.steps(), many.told.lock().operations);
     scheduler.end();
     // What is left of processes must not run.
     std::mem::forget(many);
-    complaints
+    Outcome { complaints, steps, operations, digest }
 }
 
 impl Many {
@@ -561,8 +579,16 @@ mod tests {
     #[test]
     fn several_mounts_are_one_volume() {
         for seed in 0..20 {
-            let complaints = super::run(seed);
+            let complaints = super::run(seed).complaints;
             assert!(complaints.is_empty(), "seed {seed}: {complaints:#?}");
         }
+    }
+
+    #[test]
+    fn one_seed_gives_one_history() {
+        for seed in 0..3 {
+            assert_eq!(super::run(seed), super::run(seed), "seed {seed}");
+        }
+        assert_ne!(super::run(0).digest, super::run(1).digest);
     }
 }

@@ -244,6 +244,7 @@ impl Cared {
         }
         let mounts = std::mem::take(&mut self.mounts);
         self.many.end(mounts)?;
+        self.many.world.check_shards()?;
         self.many.check()
     }
 

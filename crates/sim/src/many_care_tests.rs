@@ -14,6 +14,12 @@ fn several_mounts_with_care_are_one_volume() {
     assert!(operations > 500, "{operations} operations");
 }
 
+#[test]
+fn one_seed_gives_one_history() {
+    let [one, other] = [false, true].map(|is_told| run(2, &Length::of(FAULTS_MAX), is_told));
+    assert_eq!((one.digest, one.steps), (other.digest, other.steps));
+}
+
 /// A bug shows by a seed where it is planted, and nothing shows where it is not.
 #[test]
 fn planted_bugs_of_several_mounts_are_found() {

@@ -13,6 +13,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_format::ShardKey;
+use weft_format::shard::{Digest, ShardIdentity, verify_object};
 use weft_nodes::node::{NodeIdentity, Page, ShardStat, Space};
 use weft_nodes::{NodeError, NodeErrorKind};
 
@@ -278,6 +279,14 @@ impl Place {
     pub fn sound_keys(&self) -> BTreeSet<ShardKey> {
         let state = self.state.lock();
         state.shards.keys().filter(|key| !state.rotten.contains(key)).copied().collect()
+    }
+
+    /// Has it this shard, whole and with this payload?
+    #[must_use]
+    pub fn has(&self, key: ShardKey, digest: Digest) -> bool {
+        let Some(stored) = self.state.lock().shards.get(&key).cloned() else { return false };
+        let identity = ShardIdentity { volume: self.identity.volume, key };
+        verify_object(&identity, &stored.bytes).is_ok_and(|found| found.digest == digest)
     }
 
     /// The shards on it.

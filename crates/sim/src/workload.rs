@@ -34,6 +34,14 @@ const AT_EDGE_PER_MILLE: u64 = 300;
 /// ... and how many are followed by an fsync.
 const SYNCED_PER_MILLE: u64 = 100;
 
+impl Operation {
+    /// Does it end with something that is durable?
+    #[must_use]
+    pub fn syncs(&self) -> bool {
+        matches!(self, Self::Write { is_synced: true, .. } | Self::Rewrite { .. } | Self::Sync(_) | Self::SyncDirectory)
+    }
+}
+
 /// One thing that a program does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {

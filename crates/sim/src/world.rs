@@ -597,6 +597,10 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
         let operation = workload::next(|end| running().below(end), &programs.models[number].lock());
         let done = client::perform(programs, number, &files, &operation);
         tracing::debug!("program {number}: {operation:?}: {done:?}");
+        if operation.syncs() {
+            let (succeeded, refused) = &mut programs.syncs.lock()[number];
+            *if done.is_ok() { succeeded } else { refused } += 1;
+        }
         match done {
             Ok(()) => {
                 programs.operations.fetch_add(1, Ordering::Relaxed);
