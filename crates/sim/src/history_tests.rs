@@ -1,13 +1,14 @@
 //! A few histories in every test run; `weft-sim run` has the many.
 
 use super::{Outcome, run};
+use crate::effort::is_long;
 use crate::length::Length;
 use std::ops::Range;
 use weft_env::planted::{Planted, with_planted};
 
 #[test]
 fn one_seed_gives_one_history() {
-    for (seeds, is_brief) in [(0..4, false), (0..20, true)] {
+    for (seeds, is_brief) in [(0..2, false), (0..8, true)] {
         let length = Length::whole(is_brief);
         for seed in seeds {
             let (one, other) = (run(seed, &length, false), run(seed, &length, true));
@@ -38,30 +39,32 @@ fn is_kept(seeds: Range<u64>, is_brief: bool) {
 
 #[test]
 fn what_is_promised_is_kept_by_seeds_to_12() {
-    is_kept(0..12, false);
+    is_kept(0..SEEDS_IN_EVERY_RUN, false);
 }
 
 #[test]
 fn what_is_promised_is_kept_by_seeds_to_24() {
-    is_kept(12..SEEDS_IN_EVERY_RUN, false);
+    if is_long() {
+        is_kept(SEEDS_IN_EVERY_RUN..24, false);
+    }
 }
 
-const SEEDS_IN_EVERY_RUN: u64 = 24;
+const SEEDS_IN_EVERY_RUN: u64 = 12;
 
 #[test]
 fn what_is_promised_is_kept_by_brief_histories() {
-    is_kept(0..250, true);
+    is_kept(0..if is_long() { 250 } else { 120 }, true);
 }
 
-/// A bug shows by a seed where it is planted, and nothing shows where it is not. These take many seeds: after a change of the workload
+/// A bug shows by a seed where it is planted, and in a long run nothing shows where it is not. These take many seeds: after a change of the workload
 /// `weft-sim canaries` says which. The first seed of some ends in a mount that takes too long, which takes long to see: these have a later
 /// one. Every third, so that no test takes long.
 fn planted_late_are_found(first: usize) {
     for (bug, seed) in PLANTED_LATE.into_iter().skip(first).step_by(3) {
         let broken = with_planted(bug, || run(seed, &Length::whole(false), false));
         assert!(!broken.complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
-        // Those before are lived by tests above.
-        if seed >= SEEDS_IN_EVERY_RUN {
+        // Those before are lived by tests above, the others in a long run.
+        if is_long() && seed >= SEEDS_IN_EVERY_RUN {
             lived(seed, false);
         }
     }
