@@ -20,8 +20,11 @@ async fn rebuilds_of_one_round_keep_to_the_rate_together_and_are_counted() {
     let (away, member) = (cluster.members[1].id, &cluster.members[0]);
     cluster.kill(away);
     let bytes_per_second = 10_000;
-    let settings =
-        KeeperSettings { rebuild_after: Duration::ZERO, bytes_per_second: NonZeroU64::new(bytes_per_second), ..SETTINGS };
+    let settings = KeeperSettings {
+        rebuild_after: Duration::ZERO,
+        bytes_per_second: NonZeroU64::new(bytes_per_second),
+        ..SETTINGS
+    };
     let began = Instant::now();
     let round = cluster.keeper(member.id, settings).round().await;
     assert!(round.rebuilt > 2, "{round:?}");
