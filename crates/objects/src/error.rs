@@ -62,6 +62,18 @@ pub enum ObjectError {
         /// What one of them said.
         why: String,
     },
+    /// It is to be a new one, and too many members are silent to say that there is none.
+    #[error(
+        "{name} is not stored: members that do not answer ({silent}; {why}) may have an object of this name: try again when they are back, or give --replace"
+    )]
+    MayExist {
+        /// The object.
+        name: String,
+        /// Members that did not answer.
+        silent: usize,
+        /// What one of them said.
+        why: String,
+    },
     /// No member answers at all.
     #[error("no member answers ({why}): see that the daemons run, and that the cluster key is theirs")]
     Silent {

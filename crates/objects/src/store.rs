@@ -186,7 +186,7 @@ impl Code {
         Ok(Self { spec: code.spec().to_owned(), n: shape.n, enough: shape.n - shape.tolerance })
     }
 
-    /// So many members have the record before a put is answered: their shards suffice to decode, and one member's record can be lost at once,
+    /// This many members have the record before a put is answered: their shards suffice to decode, and one member's record can be lost at once,
     /// where the code allows for any loss.
     fn records(&self) -> usize {
         self.enough.max(RECORDS_MIN.min(self.n))

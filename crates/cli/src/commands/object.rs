@@ -147,10 +147,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("{}", weft_engine::objects::grant(&request, cluster_key, &Env::system())?);
             Ok(())
         }
-        Arguments::Rm { names, cluster } => {
-            let objects = cluster.open(Bandwidth::default())?;
-            names.iter().try_for_each(|name| Ok(objects.remove(name)?))
-        }
+        Arguments::Rm { names, cluster } => rm(names, &cluster.open(Bandwidth::default())?),
     }
 }
 
@@ -224,8 +221,28 @@ fn get(name: &str, target: &Path, objects: &Objects) -> Result<()> {
     Ok(())
 }
 
+/// Removes each that can be, and says of each other why not.
+fn rm(names: &[String], objects: &Objects) -> Result<()> {
+    let mut failed: Option<anyhow::Error> = None;
+    for name in names {
+        if let Err(error) = objects.remove(name)
+            && let Some(before) = failed.replace(error.into())
+        {
+            eprintln!("weft: {}", render::sentence(&before));
+        }
+    }
+    failed.map_or(Ok(()), Err)
+}
+
 #[derive(Serialize)]
 struct LsAnswer {
+    objects: Vec<LsObject>,
+    /// Members that did not answer: what only they know is not listed.
+    silent: usize,
+}
+
+#[derive(Serialize)]
+struct LsObject {
     name: String,
     bytes: u64,
     version: String,
@@ -236,17 +253,18 @@ fn ls(prefix: &str, objects: &Objects, printed: Output) -> Result<()> {
     let listing = objects.list(prefix)?;
     let answer = |ListedName { name, stamp, bytes }: ListedName| {
         let stamp = weft_format::records::Stamp(stamp);
-        LsAnswer { name, bytes: bytes.unwrap_or(0), version: stamp.to_string(), put_ms: stamp.at_ms() }
+        LsObject { name, bytes: bytes.unwrap_or(0), version: stamp.to_string(), put_ms: stamp.at_ms() }
     };
-    let answers: Vec<LsAnswer> = listing.objects.into_iter().map(answer).collect();
+    let silent = listing.silent;
+    let answer = LsAnswer { objects: listing.objects.into_iter().map(answer).collect(), silent };
     if printed.json {
-        println!("{}", serde_json::to_string_pretty(&answers)?);
+        println!("{}", serde_json::to_string_pretty(&answer)?);
     } else {
-        let row = |line: &LsAnswer| vec![render::bytes(line.bytes), render::line(&line.name)];
-        print!("{}", render::table(&answers.iter().map(row).collect::<Vec<_>>(), &[0]));
+        let row = |line: &LsObject| vec![render::bytes(line.bytes), render::line(&line.name)];
+        print!("{}", render::table(&answer.objects.iter().map(row).collect::<Vec<_>>(), &[0]));
     }
-    if listing.silent > 0 {
-        eprintln!("weft: {} did not answer: what only they know is not listed", count(listing.silent as u64, "member"));
+    if silent > 0 {
+        eprintln!("weft: {} did not answer: what only they know is not listed", count(silent as u64, "member"));
     }
     Ok(())
 }
@@ -267,7 +285,8 @@ struct StatAnswer {
 }
 
 fn stat(name: &str, objects: &Objects, printed: Output) -> Result<()> {
-    let Stat { name, version, bytes, code, digest, record_copies, shards, alternates, silent } = objects.stat(name)?;
+    let Stat { name, version, bytes, code, digest, record_copies, shards, at_alternates, silent } =
+        objects.stat(name)?;
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     let put_ms = version.at_ms();
     let answer = StatAnswer {
@@ -279,7 +298,7 @@ fn stat(name: &str, objects: &Objects, printed: Output) -> Result<()> {
         digest,
         record_copies,
         shards,
-        at_alternates: alternates,
+        at_alternates,
         silent,
     };
     if printed.json {

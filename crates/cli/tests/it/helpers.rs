@@ -10,7 +10,7 @@ fn content(number: u64) -> Vec<u8> {
 }
 
 /// What all daemons have answered to one kind of request: `weft_node_sent_bytes_total` and requests.
-fn metric(daemons: &[Served], series: &str) -> u64 {
+pub fn metric(daemons: &[Served], series: &str) -> u64 {
     let value = |daemon: &Served| {
         let mut stream = std::net::TcpStream::connect(&daemon.address).expect("connected");
         stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("asked");

@@ -1,5 +1,6 @@
 //! Objects on real daemons, without a volume: processes on 127.0.0.1, of which some are killed, and some lie.
 
+use crate::helpers::metric;
 use crate::sandbox::served::Served;
 use crate::sandbox::{Sandbox, any_port, until};
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use weft_format::NodeIdentity;
 use weft_format::ShardKey;
-use weft_format::records::ObjectId;
+use weft_format::records::{ObjectId, ObjectRecord, ObjectState};
 use weft_format::shard::{ShardBuilder, ShardHeader, verify_object};
 
 /// Daemons that hold objects.
@@ -70,11 +71,28 @@ impl Store {
 
     /// The files of shards of data at a member.
     fn shard_files(&self, number: usize) -> Vec<(ShardKey, PathBuf)> {
+        let files = self.files(number).into_iter();
+        files.filter(|(key, _)| ObjectId::of(key.segment).is_data).collect()
+    }
+
+    /// Has a member the word that an object was removed?
+    fn has_removal(&self, number: usize, name: &str) -> bool {
+        let identity = fs::read(self.sandbox.path(&format!("served{number}/weft-node.json"))).expect("read");
+        let volume = NodeIdentity::decode(&identity).expect("an identity").volume;
+        self.files(number).into_iter().any(|(key, path)| {
+            // Others may be on their way.
+            let record = fs::read(path).ok().and_then(|object| ObjectRecord::unseal(volume, key, &object).ok());
+            record.is_some_and(|record| record.name == name && record.state == ObjectState::Removed)
+        })
+    }
+
+    /// All files of a member, of shards and of records.
+    fn files(&self, number: usize) -> Vec<(ShardKey, PathBuf)> {
         let mut found = Vec::new();
         for folder in fs::read_dir(self.sandbox.path(&format!("served{number}"))).expect("listed").flatten() {
             for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
                 let key: Option<ShardKey> = file.file_name().to_string_lossy().parse().ok();
-                found.extend(key.filter(|key| ObjectId::of(key.segment).is_data).map(|key| (key, file.path())));
+                found.extend(key.map(|key| (key, file.path())));
             }
         }
         found
@@ -87,7 +105,7 @@ fn start(sandbox: &Sandbox, number: usize, through: Option<&str>) -> Served {
     let listen = any_port();
     let mut arguments =
         vec!["node", "serve", &folder, "--listen", &listen, "--cluster-key", "cluster-key", "--objects"];
-    arguments.extend(["--patience", "2", "--leftover-grace", "20"]);
+    arguments.extend(["--patience", "2", "--leftover-grace", "20", "--open-metrics"]);
     arguments.extend(through.into_iter().flat_map(|url| ["--join", url]));
     Served::of(sandbox.command(arguments))
 }
@@ -128,8 +146,9 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     });
     // Two members that make them at once may give the one free member a shard each.
     until("what can be made is made", || store.shards("run/1.root") >= 12);
-    // New objects are stored with the shards that there are members for.
-    let said = store.object(&["put", "file", "run/2.root"]).ok();
+    // New objects are stored with the shards that there are members for. Of another with this name the two closest members could know, which may
+    // be gone.
+    let said = store.object(&["put", "file", "run/2.root", "--replace"]).ok();
     assert!(said.contains("2 of them could not be stored") || said.contains("4 of them could not be stored"), "{said}");
     store.object(&["get", "run/2.root", "again"]).ok();
     assert!(store.read("again") == contents);
@@ -138,7 +157,7 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
 }
 
 #[test]
-fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_of_removed_objects_nothing_is_left() {
+fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_one_that_is_back_hears_what_was_removed() {
     let mut store = Store::of(8);
     let contents = data(1 << 20);
     store.write("file", &contents);
@@ -149,6 +168,14 @@ fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_of_removed_objects_not
     store.daemons[one].kill();
     store.daemons[two].kill();
     until("all is whole again", || ["a", "b", "c"].iter().all(|name| store.shards(name) == 6));
+    let total = |series: &str| -> u64 {
+        let living = store.daemons.iter().enumerate().filter(|(number, _)| ![one, two].contains(number));
+        living.map(|(_, daemon)| metric(std::slice::from_ref(daemon), series)).sum()
+    };
+    let (rebuilt, payload_bytes) = (total("weft_objects_rebuilt_shards_total"), (1 << 20) / 4);
+    // Of two of one segment four shards are read, as of one.
+    assert!(total("weft_objects_rebuild_read_bytes_total") >= 2 * rebuilt * payload_bytes);
+    assert!(rebuilt > 0 && total("weft_objects_rebuild_written_bytes_total") >= rebuilt * payload_bytes);
     // Two more fall.
     store.daemons[6].kill();
     store.daemons[7].kill();
@@ -157,7 +184,6 @@ fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_of_removed_objects_not
         assert!(store.read(&format!("{name}.got")) == contents);
     }
     // One is back with what it had, after an object was removed.
-    let before = store.shard_files(one);
     store.object(&["rm", "a"]).ok();
     let first = store.daemons[0].url.clone();
     store.daemons[one] = start(&store.sandbox, one, Some(&first));
@@ -167,7 +193,11 @@ fn shards_of_killed_daemons_are_rebuilt_by_the_others_and_of_removed_objects_not
     });
     let sentence = store.object(&["get", "a", "a.again"]).sentence();
     assert!(sentence.contains("a does not exist"), "{sentence}");
-    assert!(before.len() <= 3 && !store.object(&["ls"]).ok().lines().any(|line| line.ends_with(" a")));
+    until("it has heard of the removal", || store.has_removal(one, "a"));
+    let listed: serde_json::Value = serde_json::from_str(&store.object(&["ls", "--json"]).ok()).expect("JSON");
+    let names = listed["objects"].as_array().expect("a list").iter().map(|object| object["name"].as_str());
+    assert_eq!(names.collect::<Vec<_>>(), [Some("b"), Some("c")]);
+    assert!(listed["silent"].is_u64(), "{listed}");
 }
 
 #[test]
@@ -264,6 +294,14 @@ fn what_is_wrong_is_said_in_a_sentence() {
         let sentence = store.object(&arguments).sentence();
         assert!(sentence.contains(part), "{arguments:?}: {sentence}");
     }
+    // Those that can be removed are, and each that cannot is named.
+    for name in ["c", "d"] {
+        store.object(&["put", "file", name, "--code", "replica:3"]).ok();
+    }
+    let output = store.sandbox.command(store.arguments(&["rm", "b", "c", "e", "d"])).output().expect("run");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && stderr.lines().count() == 2, "{stderr}");
+    assert!(stderr.contains("b does not exist") && stderr.contains("e does not exist"), "{stderr}");
     // Failed, and left nothing.
     let listed: BTreeSet<String> = store.object(&["ls"]).ok().lines().map(str::to_owned).collect();
     assert_eq!(listed.len(), 1, "{listed:?}");

@@ -26,7 +26,7 @@ const LATE_ROUNDS: u32 = 4;
 /// The same of a record, which may be long.
 const RECORD_DEADLINE: Duration = Duration::from_secs(60);
 
-/// An object that was put with success, or removed, has its record at so many members at least, unless its code has one shard only: where
+/// An object that was put with success, or removed, has its record at this many members at least, unless its code has one shard only: where
 /// fewer are silent, one of the others knows the name.
 pub(super) const RECORDS_MIN: usize = 2;
 

@@ -70,7 +70,8 @@ impl ObjectStore {
             }
         }
         if found.is_empty() && !replace && self.may_hide(hash, &findings, records) {
-            return Err(self.absent(name, true, &findings));
+            let (name, silent, why) = (name.clone(), findings.silent.len(), findings.why_silent());
+            return Err(ObjectError::MayExist { name, silent, why });
         }
         drop(findings);
         let places = closest(&self.view, hash, code.n);

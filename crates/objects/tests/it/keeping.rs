@@ -232,7 +232,7 @@ async fn a_put_that_must_not_replace_is_refused_where_silence_may_hide_an_object
     }
     holders.iter().for_each(|node| cluster.kill(*node));
     let refused = cluster.put("a", "rs:4+2", b"after", false).await.unwrap_err();
-    assert!(matches!(refused, ObjectError::Unknown { answered: 6, silent: 6, .. }), "{refused}");
+    assert!(matches!(refused, ObjectError::MayExist { silent: 6, .. }), "{refused}");
     assert!(matches!(cluster.get("a").await, Err(ObjectError::Unknown { .. })));
     cluster.put("a", "rs:4+2", b"after", true).await.unwrap();
 }
