@@ -87,6 +87,33 @@ async fn finding_05_whatever_step_is_the_last_older_metadata_is_told() {
     }
 }
 
+/// What each leaves goes with a later one, in an order in which no opening is without the next one.
+#[tokio::test]
+async fn tellings_that_are_cut_off_one_after_another_leave_no_opening_that_takes_itself_for_the_newest() {
+    for steps in (0..4).flat_map(|one| (0..4).map(move |other| [one, other, 9])) {
+        let inner = node();
+        told(&*inner, opening(3, 10), &[]).await;
+        for (number, steps) in (4..).zip(steps) {
+            let left = AtomicI64::new(steps);
+            let script = move |call: &Call| {
+                let is_change = matches!(call.operation, Operation::Put | Operation::Remove);
+                match is_change && left.fetch_sub(1, Ordering::SeqCst) <= 0 {
+                    true => Fault::Fail(NodeErrorKind::Unavailable),
+                    false => Fault::None,
+                }
+            };
+            let cut = FaultNode::new(inner.clone(), "cut off", Box::new(script));
+            let held = found(&*inner, Some(opening(number - 1, 10))).await.expect("nothing is newer");
+            let _ = tell(&cut, VOLUME, opening(number, 10), &held.into_iter().collect()).await;
+        }
+        for older in 3..6 {
+            let seen = found(&*inner, Some(opening(older, 10))).await;
+            assert_eq!(seen.map_err(|newer| newer.number), Err(6), "{older} after {steps:?} steps");
+        }
+        assert_eq!(found(&*inner, None).await.map_err(|newer| newer.number), Err(6));
+    }
+}
+
 #[tokio::test]
 async fn finding_05_a_damaged_opening_hides_no_newer_one_and_goes_with_the_next() {
     let node = node();

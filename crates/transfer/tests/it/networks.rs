@@ -187,12 +187,12 @@ async fn adaptive_is_as_fast_as_the_best_of_the_study_in_its_networks() {
     let fixed =
         ["fastest0,T=20,R=1,any", "fastest0,T=20,R=2,P=30,any", "fastest1,T=20,R=1,any", "fastest1,T=30,R=2,P=30,any"];
     for network in networks() {
-        let (file, runs) = ((5 << 20, 5), if std::env::var_os("WEFT_LONG").is_some() { 7 } else { 3 });
-        let ours = seconds(&network.lines, Profile::default(), "rs:5+5", file, runs).await;
+        let file = (5 << 20, 5);
+        let ours = seconds(&network.lines, Profile::default(), "rs:5+5", file, 7).await;
         assert!(ours.iter().all(|seconds| seconds.is_finite()), "{}: {ours:?}", network.name);
         let ours = quantile(&ours, 0.5);
         for fixed in fixed {
-            let theirs = quantile(&seconds(&network.lines, fixed.parse().unwrap(), "rs:5+5", file, runs).await, 0.5);
+            let theirs = quantile(&seconds(&network.lines, fixed.parse().unwrap(), "rs:5+5", file, 7).await, 0.5);
             assert!(ours <= theirs, "{}: {ours:.2} s where {fixed} takes {theirs:.2}", network.name);
         }
     }

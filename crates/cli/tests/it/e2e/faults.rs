@@ -52,7 +52,7 @@ fn full_nodes_refuse_writes_keep_files_and_take_more_after_a_deletion() {
             std::fs::remove_file(folder.join(format!("f{number}"))).expect("deleting works on a full volume");
         }
     }
-    drive.umount();
+    drive.umount_full();
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     drive.weft(&["gc", &drive.meta(), "--grace", "0"]);
     drive.mount();
@@ -63,7 +63,7 @@ fn full_nodes_refuse_writes_keep_files_and_take_more_after_a_deletion() {
         check(&folder, number..number + 1);
     }
     std::fs::remove_file(folder.join(format!("f{more}"))).expect("deleting works");
-    drive.umount();
+    drive.umount_full();
     drive.weft(&["fsck", &drive.meta()]);
 }
 
