@@ -414,7 +414,7 @@ fn stopped<S>(volume: &Served<S>, ends: impl FnOnce(i64)) {
     volume.weft(&["scrub", &volume.url]).ok();
 }
 
-/// A mount that has the volume to itself and those that share it exclude each other, whoever comes first; and one that is evicted writes
+/// A mount that has the volume to itself and those that share it exclude each other, in either order; and one that is evicted writes
 /// nothing any more.
 #[test]
 fn a_mount_alone_excludes_shared_ones_and_one_that_is_evicted_changes_nothing() {

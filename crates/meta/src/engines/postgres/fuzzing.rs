@@ -1,4 +1,4 @@
-//! What a server says of itself, for `crates/fuzz`.
+//! What a server answers about its state, for `crates/fuzz`.
 
 use super::feed::{keys_of, notifications};
 use std::collections::BTreeSet;
