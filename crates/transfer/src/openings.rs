@@ -191,7 +191,7 @@ async fn tell(
     for number in older {
         // What a telling that was cut off has left lies just below, and goes first: no opening must find its own number without the next one.
         let mut first = number;
-        while first > 1 && is_there(read(node, volume, first - 1).await)? {
+        while first > 1 && if_there(named(first - 1, read(node, volume, first - 1).await))?.is_some() {
             first -= 1;
         }
         for number in first..=number {
@@ -202,15 +202,6 @@ async fn tell(
         }
     }
     Ok(None)
-}
-
-/// One that is damaged is there, too.
-fn is_there(outcome: Result<Opening, NodeError>) -> Result<bool, NodeError> {
-    match outcome {
-        Err(error) if error.kind == NodeErrorKind::NotFound => Ok(false),
-        Err(error) if error.kind != NodeErrorKind::Corrupt => Err(error),
-        _ => Ok(true),
-    }
 }
 
 async fn put(node: &dyn Node, volume: VolumeId, number: u32, opening: Opening) -> Result<(), NodeError> {
