@@ -1,5 +1,8 @@
 //! Every experiment runs at small scale, twice to the same bytes, is resumed where it was interrupted, and has a page.
 
+#[path = "../../codes/tests/it/effort.rs"]
+mod effort;
+
 use super::*;
 use crate::experiment::{Point, Scale};
 use crate::record::{FORMAT, RunInfo, read_samples};
@@ -56,7 +59,7 @@ fn one_seed_gives_one_file_and_a_page_with_every_figure() {
         let folder = tempfile::tempdir().unwrap();
         let first = run_all(*experiment, 1, &folder.path().join("first"));
         // Those that take seconds are run twice in a long run only.
-        if std::env::var_os("WEFT_LONG").is_some() || !["durability", "wide-area"].contains(&name) {
+        if effort::is_long() || !["durability", "wide-area"].contains(&name) {
             assert_eq!(first, run_all(*experiment, 1, &folder.path().join("second")), "{name}");
         }
         let (samples, complete) = read_samples(&folder.path().join("first")).unwrap();

@@ -5,6 +5,8 @@ mod balance;
 mod clocks;
 mod collect;
 mod convert;
+#[path = "../../../codes/tests/it/effort.rs"]
+mod effort;
 mod harness;
 mod incidents;
 mod merge;

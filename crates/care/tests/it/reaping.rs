@@ -367,7 +367,7 @@ async fn live_through(seed: u64) {
 
 #[tokio::test]
 async fn whatever_others_do_nothing_referenced_goes_and_everything_else_does() {
-    for seed in 0..if std::env::var_os("WEFT_LONG").is_some() { 150 } else { 60 } {
+    for seed in 0..if crate::effort::is_long() { 150 } else { 60 } {
         println!("seed {seed}");
         live_through(seed).await;
     }

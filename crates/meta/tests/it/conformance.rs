@@ -118,7 +118,7 @@ fn postgres() {
 #[cfg(feature = "shared")]
 fn etcd() {
     // Three on two processors take twice as long as one, and other tests kill them.
-    let cluster = servers::Etcd::start(if std::env::var_os("WEFT_LONG").is_some() { 3 } else { 1 });
+    let cluster = servers::Etcd::start(if crate::effort::is_long() { 3 } else { 1 });
     conformance::all(|| Served::new(|name| cluster.url(name), Access::Owner));
     conformance::all(|| Served::new(|name| cluster.url(name), Access::Shared));
 }

@@ -6,6 +6,9 @@ mod conformance;
 mod crash;
 mod damage;
 #[cfg(feature = "shared")]
+#[path = "../../../codes/tests/it/effort.rs"]
+mod effort;
+#[cfg(feature = "shared")]
 mod etcd;
 #[cfg(feature = "shared")]
 mod feed;
