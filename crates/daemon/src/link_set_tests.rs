@@ -166,7 +166,7 @@ async fn a_read_takes_few_connections_however_long_it_is() {
 async fn a_user_who_knows_one_address_learns_the_other_and_uses_both() {
     let world = World::new(&[]).await;
     let node = world.node();
-    let object = bytes_of(1, 4 << 20);
+    let object = bytes_of(1, 1 << 20);
     node.put(key(1, 0), std::slice::from_ref(&object)).await.unwrap();
     let [first, second] = [0, 1].map(|at| world.cables[at].address.clone());
     assert_eq!(states(&node).await, [(first, true), (second, true)]);

@@ -8,15 +8,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use weft_meta::servers::Etcd;
 
-fn volume() -> Served<Etcd> {
-    let cluster = Etcd::start(3);
+fn volume(member_count: usize) -> Served<Etcd> {
+    let cluster = Etcd::start(member_count);
     let url = cluster.url("weft");
     Served::on(cluster, url)
 }
 
 #[test]
 fn a_volume_on_etcd_is_used_repaired_and_moved_to_a_file() {
-    let volume = volume();
+    let volume = volume(if crate::effort::is_long() { 3 } else { 1 });
     volume.mount();
     let work = volume.sandbox.file("work");
     fs::create_dir(&work).expect("made");
@@ -63,7 +63,7 @@ fn a_volume_on_etcd_is_used_repaired_and_moved_to_a_file() {
 /// Programs see a pause and no error, and everything that was synced is there.
 #[test]
 fn a_mount_outlives_leaders_that_die_and_come_back() {
-    let mut volume = volume();
+    let mut volume = volume(3);
     volume.mount();
     let (done, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let await_more = |count: usize| {

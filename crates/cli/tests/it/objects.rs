@@ -117,7 +117,7 @@ fn data(length: usize) -> Vec<u8> {
 #[test]
 fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     let mut store = Store::of(15);
-    let contents = data(8 << 20);
+    let contents = data(3 << 20);
     store.write("file", &contents);
     let said = store.object(&["put", "file", "run/1.root", "--code", "ldpc:cube-8-6"]).ok();
     assert!(said.contains("run/1.root") && !said.contains("alternates"), "{said}");

@@ -7,7 +7,7 @@ use weft_transfer::{ReadError, SuspectKind};
 
 async fn every_loss(code: &str, n: usize, tolerance: usize) {
     let house = House::new(n + 2);
-    for (i, length) in [1, 5_000, (1 << 20) + 1, 9 << 20].into_iter().enumerate() {
+    for (i, length) in [1, 5_000, (1 << 20) + 1, 3 << 20].into_iter().enumerate() {
         let (segment, data) = (segment(i as u64), bytes(length, 7));
         let record = house.write(segment, code, &data).await;
         for lost in subsets(n, tolerance) {

@@ -5,6 +5,8 @@ mod cache;
 mod chain;
 mod combine;
 mod damage;
+#[path = "../../../codes/tests/it/effort.rs"]
+mod effort;
 mod folders;
 mod house;
 mod losses;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SMALL_FILES: u64 = 200;
-const LARGE_BYTES: usize = 40 << 20;
+const LARGE_BYTES: usize = 18 << 20;
 
 fn fill(folder: &Path) {
     for number in 0..SMALL_FILES {

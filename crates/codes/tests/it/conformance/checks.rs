@@ -18,11 +18,11 @@ const SYMBOL_BYTES: usize = 67;
 const SEED: u64 = 20_260_101;
 /// Patterns of a code of many symbols, each of which takes some milliseconds: four lost of `crs:10+4` are 1,471. In a short run, and in a
 /// long one.
-const MOST_PATTERNS: [usize; 2] = [300, 1500];
+const MOST_PATTERNS: [usize; 2] = [200, 1500];
 /// What proving a tolerance may take, a second or two: all patterns of `clay:8+4`.
 const PROOF_EFFORT: u64 = 16 * EFFORT;
 /// Patterns, questions and ranges where not all are tried, in a short run and in a long one.
-const SAMPLES: [usize; 2] = [20, 60];
+const SAMPLES: [usize; 2] = [12, 60];
 /// Brute force tries every set of so many symbols at most; a few times where a dozen are exceeded.
 const MOST_SYMBOLS_OF_BRUTE_FORCE: usize = 16;
 const QUESTIONS_OF_MANY_SYMBOLS: usize = 4;
