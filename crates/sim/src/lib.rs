@@ -31,6 +31,7 @@ pub mod many_care;
 pub mod meddling;
 pub mod metadata;
 pub mod model;
+mod names;
 mod node;
 pub mod objects;
 pub mod place;

@@ -4,8 +4,9 @@
 
 use crate::ambush::ProcessId;
 use crate::length::Length;
-use crate::linear::{Call, Model, is_linearizable};
+use crate::linear::{Call, is_linearizable};
 use crate::metadata::{MetadataDisk, SILENCE, SimKv};
+use crate::names::{Answer, NameOperation, Names};
 use crate::scheduler::{Scheduler, env_of, running};
 use crate::shared_files::{MACHINES, SharedFiles, Versions};
 use crate::world::{Places, Plan, VOLUME, World, members, node_id, node_record, transfer};
@@ -32,64 +33,6 @@ const PAUSE_US_MAX: u64 = 20_000;
 const LONG_PAUSE_MS_MAX: u64 = 20_000;
 /// Of these one is chosen for a history: where programs seldom pause for long, operations of several meet often.
 const LONG_PAUSE_PER_MILLE: [u64; 3] = [250, 250, 20];
-
-/// A directory's names, and which file each means.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Names(BTreeMap<usize, u32>);
-
-#[derive(Clone, Copy, Debug)]
-enum NameOperation {
-    Create(usize, u32),
-    Remove(usize),
-    Rename(usize, usize),
-    /// Of a file, whatever names it has.
-    Link(u32, usize),
-    Look(usize),
-}
-
-/// Which file, or an errno.
-type Answer = Result<u32, i32>;
-
-impl Model for Names {
-    type Operation = NameOperation;
-    type Answer = Answer;
-
-    fn apply(&mut self, operation: &NameOperation) -> Answer {
-        let file = |names: &Self, name: usize| names.0.get(&name).copied().ok_or(libc::ENOENT);
-        match *operation {
-            NameOperation::Create(name, new) => match self.0.contains_key(&name) {
-                true => Err(libc::EEXIST),
-                false => {
-                    self.0.insert(name, new);
-                    Ok(new)
-                }
-            },
-            NameOperation::Remove(name) => self.0.remove(&name).map(|_| 0).ok_or(libc::ENOENT),
-            NameOperation::Rename(from, to) => {
-                let moved = file(self, from)?;
-                // Two names of one file stay.
-                if file(self, to) != Ok(moved) {
-                    self.0.remove(&from);
-                    self.0.insert(to, moved);
-                }
-                Ok(0)
-            }
-            NameOperation::Link(file, to) => {
-                // Where both are wrong either may be told.
-                if self.0.contains_key(&to) || !self.0.values().any(|found| *found == file) {
-                    return Err(0);
-                }
-                self.0.insert(to, file);
-                Ok(0)
-            }
-            NameOperation::Look(name) => file(self, name),
-        }
-    }
-
-    fn only_reads(operation: &NameOperation, answer: &Answer) -> bool {
-        matches!(operation, NameOperation::Look(_)) || answer.is_err()
-    }
-}
 
 /// What programs did.
 #[derive(Default)]

@@ -45,6 +45,7 @@ mod servers;
 mod shard_files;
 mod shard_streams;
 mod sites;
+mod slow_line;
 #[cfg(feature = "shared")]
 mod tls;
 mod trash;

@@ -2,10 +2,11 @@
 
 use crate::sandbox::until;
 use crate::served::{Served, process_of, run, write_synced};
+use crate::slow_line::SlowLine;
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
@@ -465,6 +466,38 @@ fn without_an_attribute_cache_what_others_changed_shows_at_once() {
         assert!(here(format!("n{number}")).exists() && !here("f".into()).exists(), "its name");
         fs::rename(here(format!("n{number}")), here("f".into())).expect("renamed");
     }
+    mounts.end();
+}
+
+/// The second for which a kernel keeps attributes begins when its mount asks, not when a slow server has answered.
+#[test]
+fn what_a_server_answered_late_is_not_kept_for_longer() {
+    const SLOW: Duration = Duration::from_secs(2);
+    // So long a name of a directory is not kept at all that others change.
+    const CALM: Duration = Duration::from_secs(11);
+    let volume = on_postgres();
+    let mounts = Mounts::new(&volume, 1);
+    let line = SlowLine::to(volume.server.port());
+    let url = volume.server.url("weft").replace(&volume.server.port().to_string(), &line.port.to_string());
+    let far = volume.sandbox.path("look1");
+    fs::create_dir(&far).expect("made");
+    volume.sandbox.mount_by(volume.command(&["mount", "-d", "--shared", &url, &far]));
+    let (here, there) = (mounts.path(0, "f"), Path::new(&far).join("f"));
+    fs::write(&here, b"").expect("written");
+    let is_executable = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o100 != 0;
+    until("the other mount shows it", || there.exists());
+    std::thread::sleep(CALM);
+    line.delay(SLOW);
+    std::thread::scope(|scope| {
+        let asked = scope.spawn(|| is_executable(&there));
+        // It asks for the directory, and then for the name.
+        std::thread::sleep(SLOW + SLOW / 4);
+        fs::set_permissions(&here, Permissions::from_mode(0o755)).expect("changed");
+        asked.join().expect("answered");
+    });
+    line.delay(Duration::ZERO);
+    assert!(is_executable(&there), "it was changed longer than a second ago");
+    volume.weft(&["umount", &far]).ok();
     mounts.end();
 }
 

@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use weft_format::Ino;
 use weft_format::records::{Attributes, Kind};
 use weft_meta::Owner;
@@ -202,22 +202,42 @@ impl Adapter {
         }
     }
 
-    /// How long the kernel may keep a name in this directory.
-    fn keep_name(&self, parent: INodeNo) -> Duration {
+    fn now(&self) -> Instant {
+        self.volume.store().env().clock.now()
+    }
+
+    /// How long the kernel may keep what the volume was asked for at this moment. Others may have changed it since: a server was slow, or this
+    /// process was stopped before it answered.
+    fn keep(&self, longest: Duration, asked: Instant) -> Duration {
         match self.others {
-            Others::Mounts => self.keep.min(self.kernel.keep_name(parent, self.volume.store().env().clock.now())),
-            Others::Nobody | Others::Owner => self.keep,
+            Others::Mounts | Others::Owner => longest.saturating_sub(self.now().saturating_duration_since(asked)),
+            Others::Nobody => longest,
         }
     }
 
+    /// How long the kernel may keep a name in this directory.
+    fn keep_name(&self, parent: INodeNo, asked: Instant) -> Duration {
+        let longest = match self.others {
+            Others::Mounts => self.keep.min(self.kernel.keep_name(parent, self.now())),
+            Others::Nobody | Others::Owner => self.keep,
+        };
+        self.keep(longest, asked)
+    }
+
     /// What the kernel learns of a name and its attributes, or the errno. Both are kept equally long.
-    fn named(&self, request: RequestKind, parent: INodeNo, found: Result<Attributes, VfsError>) -> Answer<Shown> {
-        Ok(Shown { keep: self.keep_name(parent), ..self.shown(request, found)? })
+    fn named(
+        &self,
+        request: RequestKind,
+        parent: INodeNo,
+        asked: Instant,
+        found: Result<Attributes, VfsError>,
+    ) -> Answer<Shown> {
+        Ok(Shown { keep: self.keep_name(parent, asked), ..self.shown(request, asked, found)? })
     }
 
     /// What the kernel is told of attributes, or the errno.
-    fn shown(&self, request: RequestKind, found: Result<Attributes, VfsError>) -> Answer<Shown> {
-        let shown = |found| Shown { attributes: translate::file_attr(&found), keep: self.keep };
+    fn shown(&self, request: RequestKind, asked: Instant, found: Result<Attributes, VfsError>) -> Answer<Shown> {
+        let shown = |found| Shown { attributes: translate::file_attr(&found), keep: self.keep(self.keep, asked) };
         found.map(shown).map_err(refused(request))
     }
 
@@ -306,12 +326,16 @@ impl fuser::Filesystem for Adapter {
     }
 
     fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.serve(RequestKind::Lookup, || match self.look_up(ino(parent), name) {
-            // The kernel may remember that the name is not there.
-            Err(error) if error.errno() == libc::ENOENT => {
-                reply.entry(&self.keep_name(parent).min(KEEP_ABSENT), &translate::no_entry(), GENERATION)
+        self.serve(RequestKind::Lookup, || {
+            let asked = self.now();
+            match self.look_up(ino(parent), name) {
+                // The kernel may remember that the name is not there.
+                Err(error) if error.errno() == libc::ENOENT => {
+                    let keep = self.keep_name(parent, asked).min(self.keep(KEEP_ABSENT, asked));
+                    reply.entry(&keep, &translate::no_entry(), GENERATION);
+                }
+                answer => reply.give(self.named(RequestKind::Lookup, parent, asked, answer)),
             }
-            answer => reply.give(self.named(RequestKind::Lookup, parent, answer)),
         });
     }
 
@@ -321,7 +345,8 @@ impl fuser::Filesystem for Adapter {
 
     fn getattr(&self, _request: &Request, node: INodeNo, _handle: Option<FileHandle>, reply: ReplyAttr) {
         self.serve(RequestKind::Getattr, || {
-            reply.give(self.shown(RequestKind::Getattr, self.volume.attributes(ino(node))))
+            let asked = self.now();
+            reply.give(self.shown(RequestKind::Getattr, asked, self.volume.attributes(ino(node))))
         });
     }
 
@@ -354,7 +379,8 @@ impl fuser::Filesystem for Adapter {
                 ctime: ctime.map(translate::timestamp),
                 clear_suid: size.is_some() && !may_keep_suid(request),
             };
-            reply.give(self.shown(RequestKind::Setattr, self.volume.set_attributes(ino(node), &change)));
+            let asked = self.now();
+            reply.give(self.shown(RequestKind::Setattr, asked, self.volume.set_attributes(ino(node), &change)));
         });
     }
 
@@ -381,8 +407,9 @@ impl fuser::Filesystem for Adapter {
         self.serve(RequestKind::Mknod, || {
             let Some(kind) = translate::node_kind(mode) else { return reply.error(Errno::EINVAL) };
             let mode = translate::mode_bits(mode);
+            let asked = self.now();
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, rdev);
-            reply.give(self.named(RequestKind::Mknod, parent, answer));
+            reply.give(self.named(RequestKind::Mknod, parent, asked, answer));
         });
     }
 
@@ -390,8 +417,9 @@ impl fuser::Filesystem for Adapter {
         self.serve(RequestKind::Mkdir, || {
             let mode = translate::mode_bits(mode);
             let kind = Kind::Directory;
+            let asked = self.now();
             let answer = self.volume.make_node(&caller(request), ino(parent), name.as_bytes(), kind, mode, 0);
-            reply.give(self.named(RequestKind::Mkdir, parent, answer));
+            reply.give(self.named(RequestKind::Mkdir, parent, asked, answer));
         });
     }
 
@@ -412,8 +440,9 @@ impl fuser::Filesystem for Adapter {
     fn symlink(&self, request: &Request, parent: INodeNo, link_name: &OsStr, target: &Path, reply: ReplyEntry) {
         self.serve(RequestKind::Symlink, || {
             let target = target.as_os_str().as_bytes();
+            let asked = self.now();
             let answer = self.volume.symlink(&caller(request), ino(parent), link_name.as_bytes(), target);
-            reply.give(self.named(RequestKind::Symlink, parent, answer));
+            reply.give(self.named(RequestKind::Symlink, parent, asked, answer));
         });
     }
 
@@ -438,8 +467,9 @@ impl fuser::Filesystem for Adapter {
 
     fn link(&self, _request: &Request, node: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
         self.serve(RequestKind::Link, || {
+            let asked = self.now();
             let answer = self.volume.link(ino(node), ino(new_parent), new_name.as_bytes());
-            reply.give(self.named(RequestKind::Link, new_parent, answer));
+            reply.give(self.named(RequestKind::Link, new_parent, asked, answer));
         });
     }
 
@@ -454,12 +484,12 @@ impl fuser::Filesystem for Adapter {
         reply: ReplyCreate,
     ) {
         self.serve(RequestKind::Create, || {
-            let mode = translate::mode_bits(mode);
+            let (mode, asked) = (translate::mode_bits(mode), self.now());
             match self.volume.create(&caller(request), ino(parent), name.as_bytes(), mode, flags) {
                 Ok((attributes, handle)) => {
                     let attributes = translate::file_attr(&attributes);
                     let (handle, opened) = self.opened(handle, flags);
-                    reply.created(&self.keep_name(parent), &attributes, GENERATION, handle, opened);
+                    reply.created(&self.keep_name(parent, asked), &attributes, GENERATION, handle, opened);
                 }
                 // Another mount has made it since the kernel looked: it looks again, and opens what it finds.
                 Err(error)
@@ -674,10 +704,10 @@ impl fuser::Filesystem for Adapter {
             if offset == 0 {
                 self.note_access(node);
             }
-            let keep = self.keep_name(node);
+            let asked = self.now();
             let listed = self.list(node, offset, |entry| {
                 let attributes = translate::file_attr(&entry.attributes);
-                let name = OsStr::from_bytes(&entry.name);
+                let (name, keep) = (OsStr::from_bytes(&entry.name), self.keep_name(node, asked));
                 let full = reply.add(attributes.ino, entry.cookie, name, &keep, &attributes, GENERATION);
                 // Each delivered entry counts as a lookup, but for these two.
                 if !full && name != "." && name != ".." {

@@ -1,6 +1,7 @@
 //! How chaos ends: faults end, everything recovers, is read and compared, and the volume is unmounted, checked and mounted again.
 
 use super::cluster::Target;
+use super::contenders::Contender;
 use super::phases::MountPhase;
 use super::programs::read_and_compare;
 use super::{Chaos, HEAL_DEADLINE};
@@ -40,6 +41,7 @@ impl Chaos {
 
     /// Unmounts what no program uses any more. Did that return 0?
     fn unmount(&mut self, number: usize, is_calm: bool) -> bool {
+        self.contender_ends(number);
         let unmounted = self.cluster.unmount(number, HEAL_DEADLINE);
         let is_ended = unmounted.is_ok();
         match unmounted {
@@ -98,6 +100,12 @@ impl Chaos {
                 return Ok(false);
             }
         }
+        (0..self.mounts.len()).for_each(|mount| self.contender_ends(mount));
+        let last_look = Contender::start_last_look(&self.mounts[0].point, &self.told, &self.log);
+        if !self.wait_until("a program looks at the contended names", |_| Ok(last_look.has_ended()))? {
+            return Ok(false);
+        }
+        self.told.complaints().into_iter().for_each(|complaint| self.complain(complaint));
         for mount in 0..self.mounts.len() {
             if !self.unmount(mount, true) {
                 return Ok(false);

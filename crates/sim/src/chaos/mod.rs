@@ -10,6 +10,7 @@
 //! `mounted_files.rs` (what programs use).
 
 mod cluster;
+mod contenders;
 mod disk;
 mod ending;
 mod faults;
@@ -25,6 +26,7 @@ mod sessions;
 use crate::client::Programs;
 use anyhow::{Context, Result, bail};
 use cluster::{Cluster, Plan};
+use contenders::Told;
 use faults::{Fault, Trouble};
 use log::Log;
 use mounted_files::{Counts, Mountpoint};
@@ -69,6 +71,8 @@ pub struct Outcome {
     pub operations: u64,
     /// Fsyncs among them.
     pub fsyncs: u64,
+    /// Operations on names for which programs of several mounts contend, that were answered.
+    pub contended: u64,
     /// Operations that were refused.
     pub refused: u64,
     /// Bytes that programs wrote and read.
@@ -85,13 +89,13 @@ pub struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operations, fsyncs, refused, written_bytes, read_bytes, places_lost, .. } = self;
+        let Self { operations, fsyncs, contended, refused, written_bytes, read_bytes, places_lost, .. } = self;
         let faults: Vec<String> = self.faults.iter().map(|(fault, count)| format!("{fault} {count}")).collect();
         let (count, written, read) =
             (self.faults.values().sum::<u64>(), written_bytes / 1_000_000, read_bytes / 1_000_000);
         write!(
             f,
-            "{operations} operations, {fsyncs} acknowledged fsyncs, {refused} refused, {written} MB written, {read} MB read; {count} faults: {}; {places_lost} places lost; {} complaints",
+            "{operations} operations, {fsyncs} acknowledged fsyncs, {contended} on contended names, {refused} refused, {written} MB written, {read} MB read; {count} faults: {}; {places_lost} places lost; {} complaints",
             faults.join(", "),
             self.complaints.len()
         )
@@ -106,6 +110,8 @@ struct Chaos {
     mounts: Vec<Mount>,
     /// By program.
     assignments: Vec<Assignment>,
+    /// What programs that contend for names were told, if there are several mounts.
+    told: Arc<Told>,
     /// If there are several mounts.
     sessions: Option<Sessions>,
     places_lost: u64,
@@ -153,10 +159,12 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
         phase: MountPhase::Down,
         point: Mountpoint { folder: cluster.mountpoint(number), ended: Arc::default(), is_shared: cluster.is_shared() },
         troubled: Instant::now(),
+        contender: None,
     };
     let mut chaos = Chaos {
         mounts: (0..plan.mounts).map(mount).collect(),
         assignments: (0..plan.programs).map(|number| Assignment::new(number % plan.mounts)).collect(),
+        told: Told::new(),
         sessions: cluster.is_shared().then(|| Sessions::new(cluster.commander())),
         places_lost: 0,
         server_troubled: Instant::now(),
@@ -251,6 +259,7 @@ impl Chaos {
             complaints: self.programs.complaints.lock().clone(),
             operations: self.programs.operations.load(Ordering::Relaxed),
             fsyncs: self.programs.fsyncs.load(Ordering::Relaxed),
+            contended: self.told.answered_count() as u64,
             refused: self.counts.refused.load(Ordering::Relaxed),
             written_bytes: self.counts.written_bytes.load(Ordering::Relaxed),
             read_bytes: self.counts.read_bytes.load(Ordering::Relaxed),

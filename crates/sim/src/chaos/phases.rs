@@ -2,6 +2,7 @@
 //! compared by all of its programs.
 
 use super::cluster::Target;
+use super::contenders::Contender;
 use super::mounted_files::{MountedFiles, Mountpoint};
 use super::process::{GLANCE, own_descriptors};
 use super::programs::{Program, begin, read_and_compare, recover, work};
@@ -38,6 +39,8 @@ pub struct Mount {
     pub point: Mountpoint,
     /// When something last was wrong with it.
     pub troubled: Instant,
+    /// The program on it that contends for names with those of other mounts.
+    pub contender: Option<Contender>,
 }
 
 /// What a program begins with on a mount.
@@ -94,6 +97,20 @@ impl Assignment {
     }
 }
 
+/// Starts a thread of a program.
+pub fn start_thread(what: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let (begun, begins) = channel();
+    let thread = std::thread::spawn(move || {
+        own_descriptors().expect("a thread may have its own descriptors");
+        // Without a receiver the run is over.
+        let _ = begun.send(());
+        what();
+    });
+    // A process that is started meanwhile has pipes that the thread would keep open.
+    let _ = begins.recv();
+    thread
+}
+
 impl Chaos {
     /// What is due happens.
     ///
@@ -145,13 +162,17 @@ impl Chaos {
                 if self.cluster.is_mounted(number) {
                     self.log.tell(&format!("mount{number} is there after {:.1} s", since.elapsed().as_secs_f64()));
                     self.mounts[number].phase = MountPhase::Up;
+                    self.start_contender(number);
                 }
             }
             MountPhase::Up => {
                 let is_left = |program: &Assignment| {
                     program.mount == number && program.has_worked() && !program.is_stopping.load(Ordering::Relaxed)
                 };
-                if self.cluster.is_shared() && self.assignments.iter().any(is_left) {
+                let contender = &self.mounts[number].contender;
+                let has_left =
+                    contender.as_ref().is_some_and(Contender::has_left) || self.assignments.iter().any(is_left);
+                if self.cluster.is_shared() && has_left {
                     self.lose_place(number);
                 }
             }
@@ -249,16 +270,32 @@ impl Chaos {
             life: self.lives,
             is_stopping,
         };
-        let (begun, begins) = channel();
-        let thread = std::thread::spawn(move || {
-            own_descriptors().expect("a thread may have its own descriptors");
-            // Without a receiver the run is over.
-            let _ = begun.send(());
-            what(&program);
-        });
-        // A process that is started meanwhile has pipes that the thread would keep open.
-        let _ = begins.recv();
-        thread
+        start_thread(move || what(&program))
+    }
+
+    /// Starts the program that contends for names on a mount, if there are several mounts and it has none.
+    fn start_contender(&mut self, number: usize) {
+        if !self.cluster.is_shared() || self.mounts[number].contender.is_some() {
+            return;
+        }
+        self.lives += 1;
+        let mount = &mut self.mounts[number];
+        mount.contender = Some(Contender::start(&mount.point, &self.told, &self.log, self.seed, self.lives));
+    }
+
+    /// Waits for the end of the program that contends for names on a mount.
+    pub fn contender_ends(&mut self, number: usize) {
+        let Some(contender) = self.mounts[number].contender.take() else { return };
+        contender.stop();
+        let began = Instant::now();
+        while !contender.has_ended() && began.elapsed() < NOTICE_DEADLINE {
+            std::thread::sleep(GLANCE);
+        }
+        if !contender.has_ended() {
+            self.complain(format!("the program that contends for names on mount{number} hangs"));
+        } else if !contender.ended_well() {
+            self.complain(format!("the program that contends for names on mount{number} panicked"));
+        }
     }
 
     /// From now on any error may come from the end of the mount: nobody knows what was done.
@@ -269,6 +306,7 @@ impl Chaos {
 
     /// Waits for the programs of a mount that has ended. They begin again with what is left.
     pub fn programs_end(&mut self, mount: usize) {
+        self.contender_ends(mount);
         let began = Instant::now();
         for number in 0..self.assignments.len() {
             if self.assignments[number].mount != mount {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// A file that cannot be read is read again, and sessions are looked at again, after this time.
 const AGAIN: Duration = Duration::from_millis(500);
 /// How long a mount may show what was there before another has changed it, with `--attribute-cache` as it is by default, and a moment more.
-const STALE_MAX: Duration = Duration::from_millis(1_500);
+pub const STALE_MAX: Duration = Duration::from_millis(1_500);
 /// How long the session of a killed mount may last while the server answers: 30 seconds are promised, on a machine that is not busy.
 const SESSION_DEADLINE: Duration = Duration::from_secs(120);
 
