@@ -469,6 +469,88 @@ fn without_an_attribute_cache_what_others_changed_shows_at_once() {
     mounts.end();
 }
 
+#[test]
+fn locks_of_bytes_hold_across_mounts() {
+    let volume = on_postgres();
+    let mounts = Mounts::new(&volume, 2);
+    write_synced(&mounts.path(0, "f"), b"locked").expect("written");
+    let paths = [0, 1].map(|mount| mounts.path(mount, "f").display().to_string());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/ranges.py");
+    run(Path::new(&mounts.folders[0]), "python3", &[script, &paths[0], &paths[1]]);
+    mounts.end();
+}
+
+/// Each goes to the end in one piece, up to 1020 KiB, and is durable when write returns: no mount has it alone.
+#[test]
+fn large_appends_of_mounts_that_are_killed_are_whole() {
+    // The kernel passes 256 pages on at once. Memory that begins in the middle of one is in one page more.
+    const RECORD: usize = 255 << 12;
+    const EACH: usize = 4;
+    let volume = on_postgres();
+    let mounts = Mounts::new(&volume, 3);
+    write_synced(&mounts.path(0, "log"), b"").expect("written");
+    std::thread::scope(|scope| {
+        for mount in 0..2 {
+            let log = mounts.path(mount, "log");
+            scope.spawn(move || {
+                let mut log = OpenOptions::new().append(true).open(log).expect("opened");
+                for round in 0..EACH {
+                    let memory = vec![(mount * EACH + round + 1) as u8; RECORD + 4096];
+                    let record = &memory[1 + round * 1000..][..RECORD];
+                    // One call.
+                    assert_eq!(log.write(record).expect("appended"), RECORD);
+                }
+                // It is never closed: its mount is killed.
+                std::mem::forget(log);
+            });
+        }
+    });
+    mounts.kill(0);
+    mounts.kill(1);
+    let log = fs::read(mounts.path(2, "log")).expect("read");
+    assert_eq!(log.len(), 2 * EACH * RECORD);
+    let mut found: Vec<u8> = log.chunks(RECORD).map(|record| record[0]).collect();
+    assert!(log.chunks(RECORD).all(|record| record.iter().all(|byte| *byte == record[0])), "records are mixed");
+    found.sort_unstable();
+    assert!(found.into_iter().eq(1..=(2 * EACH) as u8), "each is there once");
+    volume.weft(&["umount", &mounts.folders[2]]).ok();
+    volume.weft(&["fsck", &volume.url]).ok();
+}
+
+/// A mount asks again where its kernel knows too little, and no commit makes a file shorter.
+#[test]
+fn opens_ask_again_and_commits_shorten_nothing() {
+    let volume = on_postgres();
+    let mounts = Mounts::new(&volume, 2);
+    for number in 0..5 {
+        let (here, there) = (mounts.path(0, &format!("f{number}")), mounts.path(1, &format!("f{number}")));
+        // The kernel of the other mount knows that it is not there.
+        assert!(!there.exists());
+        fs::write(&here, b"first").expect("written");
+        let made = OpenOptions::new().write(true).create_new(true).open(&there);
+        assert_eq!(made.expect_err("it is there").kind(), ErrorKind::AlreadyExists);
+        let mut found = String::new();
+        File::open(&there).and_then(|mut file| file.read_to_string(&mut found)).expect("read");
+        assert_eq!(found, "first");
+        // And that it is.
+        fs::remove_file(&here).expect("removed");
+        assert_eq!(File::open(&there).expect_err("it is gone").kind(), ErrorKind::NotFound);
+    }
+    let (here, there) = (mounts.path(0, "g"), mounts.path(1, "g"));
+    write_synced(&here, &[1; 1000]).expect("written");
+    let mut early = OpenOptions::new().write(true).open(&here).expect("opened");
+    early.write_all(&[2; 10]).expect("written");
+    OpenOptions::new().append(true).open(&there).and_then(|mut file| file.write_all(&[3; 5000])).expect("grown");
+    early.sync_all().expect("committed");
+    drop(early);
+    let expected = [&[2; 10][..], &[1; 990], &[3; 5000]].concat();
+    assert!(fs::read(&there).expect("read") == expected, "it is shorter, or other bytes");
+    // Truncation does, at once.
+    OpenOptions::new().write(true).open(&here).and_then(|file| file.set_len(7)).expect("shortened");
+    assert_eq!(fs::read(&there).expect("read"), [2; 7]);
+    mounts.end();
+}
+
 /// The second for which a kernel keeps attributes begins when its mount asks, not when a slow server has answered.
 #[test]
 fn what_a_server_answered_late_is_not_kept_for_longer() {
