@@ -10,7 +10,7 @@ import functools, json, os, random, re, signal, subprocess, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 import machines as lab
-from machines import RECEIVED, SENT, Machines, wait
+from machines import SENT, Machines, wait
 
 COUNT = int(os.environ.get("OBJECTS", "1000"))
 SEED = int(os.environ.get("SEED", "1"))
@@ -59,10 +59,17 @@ class Daemon:
         answer = subprocess.run(machines.on(self.number, sys.executable, "-c", code), capture_output=True, text=True)
         return answer.stdout if answer.returncode == 0 else None
 
-    def requests(self):
-        """Requests of users and members for objects, answered so far."""
-        found = re.findall(r"^weft_node_requests_total(?:\{.*\})? (\S+)$", self.metrics() or "", re.MULTILINE)
+    def counted(self, name, labels=""):
+        found = re.findall(rf"^{name}(?:\{{{labels}.*\}})? (\S+)$", self.metrics() or "", re.MULTILINE)
         return sum(map(float, found))
+
+    def reads(self):
+        """Reads of shards, answered so far. Members that rebuild nothing read none of each other, but ask for records all the time."""
+        return self.counted("weft_node_requests_total", 'request="get"')
+
+    def rebuilt(self):
+        """Shards that it rebuilt, and the bytes that members sent for them."""
+        return self.counted("weft_objects_rebuilt_shards_total"), self.counted("weft_objects_rebuild_read_bytes_total")
 
     def sent_bytes(self):
         return machines.bytes(self.number, SENT)
@@ -116,8 +123,9 @@ def until_whole(pool):
 
 
 def spread(counts):
-    mean = sum(counts) / len(counts)
-    return f"{mean:.0f} each, {100 * (min(counts) / mean - 1):+.0f} % to {100 * (max(counts) / mean - 1):+.0f} %"
+    mean, most = sum(counts.values()) / len(counts), max(counts, key=counts.get)
+    shares = [100 * (count / mean - 1) for count in sorted(counts.values())]
+    return f"{mean:.0f} each, {shares[0]:+.0f} % to {shares[-2]:+.0f} %, and {shares[-1]:+.0f} % of member {most}"
 
 
 @functools.cache
@@ -125,6 +133,10 @@ def received(code):
     """Shards that the repair of one lost shard receives, on average."""
     shown = subprocess.run([weft, "codes", "show", code, "--json"], check=True, capture_output=True, text=True).stdout
     return json.loads(shown)["repair"]["received_bytes_per_byte"]
+
+
+def rebuilt(daemons):
+    return [sum(counts) for counts in zip(*(daemon.rebuilt() for daemon in daemons))]
 
 
 def main():
@@ -170,7 +182,7 @@ def main():
         seconds, lacked = until_whole(pool)
         print(f"| all have {SHARDS} shards again, {lacked} of them lacked some | {seconds:.0f} s after the last put |", flush=True)
 
-        before = {daemon.number: (daemon.requests(), daemon.sent_bytes()) for daemon in living()}
+        before = {daemon.number: (daemon.reads(), daemon.sent_bytes()) for daemon in living()}
         began = time.monotonic()
         for number in range(COUNT):
             path = folder / "got"
@@ -179,30 +191,21 @@ def main():
             assert path.read_bytes() == content(number), f"{object_name(number)} has other bytes"
             path.unlink()
         print(f"| a user that knows one host reads all of them | {time.monotonic() - began:.0f} s, every byte right |")
-        after = {daemon.number: (daemon.requests(), daemon.sent_bytes()) for daemon in living()}
-        for which, what in enumerate(["requests", "bytes sent"]):
-            counts = [after[number][which] - before[number][which] for number in after]
+        after = {daemon.number: (daemon.reads(), daemon.sent_bytes()) for daemon in living()}
+        for which, what in enumerate(["shards read", "bytes sent"]):
+            counts = {number: after[number][which] - before[number][which] for number in after}
             print(f"| {what} of {len(counts)} members meanwhile | {spread(counts)} |", flush=True)
 
-        def between_members():
-            """Bytes that members have sent to each other."""
-            return sum(daemon.sent_bytes() for daemon in living()) - machines.bytes("user", RECEIVED)
-
         victim = daemons[7]
-        idle, began = between_members() - victim.sent_bytes(), time.monotonic()
-        time.sleep(20)
-        idle_per_s = (between_members() - victim.sent_bytes() - idle) / (time.monotonic() - began)
         victim.end(signal.SIGKILL)
-        before, began = between_members(), time.monotonic()
+        before, began = rebuilt(living()), time.monotonic()
         wait("it is known to be dead", lambda: len(members()) == len(living()))
         lost = lacking(pool, range(COUNT))
         until_whole(pool)
-        seconds = time.monotonic() - began
-        sent = between_members() - before - idle_per_s * seconds
+        shards, read_bytes = (after - before for before, after in zip(before, rebuilt(living())))
         theory = sum(received(CODES[number % 2]) * len(content(number)) / DATA_SHARDS for number in lost)
-        print(f"| one more is killed: {len(lost)} shards are made again | {seconds:.0f} s after that |")
-        ratio = sent / theory
-        print(f"| sent between members for that, without what they send at rest | {sent / 1e6:.1f} MB, {ratio:.2f} of theory |")
+        print(f"| one more is killed: {len(lost)} objects lack a shard, {shards:.0f} are made again | {time.monotonic() - began:.0f} s after that |")
+        print(f"| members sent for these, as they count | {read_bytes / 1e6:.1f} MB, {read_bytes / theory:.2f} of theory |")
 
 
 try:
