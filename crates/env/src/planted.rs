@@ -121,6 +121,8 @@ pub enum Planted {
     OlderGoneEarly,
     /// Of two copies of a shard each member takes the other's for the one that stays, and does not read it.
     CopiesOfEachOther,
+    /// Two shards of a segment that came to lie at one member stay there.
+    TwoAtOneMember,
 
     /// A daemon answers a put before its node has the shard.
     PutAnsweredEarly,
@@ -193,7 +195,7 @@ impl Planted {
         Self::LogCutEarly,
     ];
     /// Those that histories of a store of objects show.
-    pub const OF_OBJECTS: [Planted; 7] = [
+    pub const OF_OBJECTS: [Planted; 8] = [
         Self::VersionByClock,
         Self::PutToldEarly,
         Self::MembersCounted,
@@ -201,6 +203,7 @@ impl Planted {
         Self::RemovalForgotten,
         Self::OlderGoneEarly,
         Self::CopiesOfEachOther,
+        Self::TwoAtOneMember,
     ];
     /// Those that histories show in which nodes are reached over HTTP.
     pub const OF_HTTP: [Planted; 4] =

@@ -25,6 +25,8 @@ pub enum Matter {
     Superseded(u64, Stamp),
     /// This shard is here, and another member holds the same.
     Copy(ShardKey),
+    /// This shard lies in one domain with another of its segment.
+    Crowded(ShardKey),
     /// Too few of a version's shards are left at all members together, and some have given it up.
     Void(u64, Stamp),
     /// A record of this version cannot be read here, and no other member has one.
@@ -124,6 +126,27 @@ pub fn targets(
 #[must_use]
 pub fn first_of(copies: &[(NodeId, ShardKey)]) -> Option<(NodeId, ShardKey)> {
     copies.iter().copied().min_by_key(|(node, key)| (key.generation, *node))
+}
+
+/// Copies that give way to the first one of their shard: their members count as if they had none.
+#[must_use]
+pub fn needless(places: &BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)>>) -> BTreeSet<(NodeId, ShardKey)> {
+    let others = |copies: &Vec<(NodeId, ShardKey)>| {
+        let first = first_of(copies);
+        copies.iter().copied().filter(move |copy| Some(*copy) != first).collect::<Vec<_>>()
+    };
+    places.values().flat_map(others).collect()
+}
+
+/// Shards of a segment that lie in one domain with an earlier one: with that domain two are lost. Of copies the first one counts. What was put
+/// there at first stays, as no copy of it can be earlier.
+#[must_use]
+pub fn crowded(view: &View, places: &BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)>>) -> Vec<ShardKey> {
+    let mut stay: Vec<(NodeId, ShardKey)> = places.values().filter_map(|copies| first_of(copies)).collect();
+    stay.sort_by_key(|(_, key)| (key.generation, key.index));
+    let mut used = BTreeSet::new();
+    stay.retain(|(node, _)| view.members.get(node).is_some_and(|member| !used.insert(&member.domain)));
+    stay.into_iter().map(|(_, key)| key).filter(|key| key.generation > Generation::FIRST).collect()
 }
 
 /// The record of a shard's segment, with no other place than that of this shard at `node`; `None`: the object's record has no such shard.

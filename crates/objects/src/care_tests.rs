@@ -38,8 +38,8 @@ fn the_first_looks_in_every_round_and_the_others_all_the_same() {
     assert_eq!(rebuild_after(Duration::from_secs(60), 2), Duration::from_secs(180));
 }
 
-#[test]
-fn a_missing_shard_goes_to_the_closest_member_of_a_free_domain() {
+/// Ten members, two of each domain.
+fn view() -> View {
     let member = |i: u128| Member {
         name: format!("n{i}"),
         domain: format!("d{}", i / 2),
@@ -51,7 +51,12 @@ fn a_missing_shard_goes_to_the_closest_member_of_a_free_domain() {
         free_bytes: None,
         disk: None,
     };
-    let view = View { members: (0..10).map(|i| (NodeId(i), member(i))).collect(), ..View::default() };
+    View { members: (0..10).map(|i| (NodeId(i), member(i))).collect(), ..View::default() }
+}
+
+#[test]
+fn a_missing_shard_goes_to_the_closest_member_of_a_free_domain() {
+    let view = view();
     let closest = Closest { nodes: (0..5).map(NodeId).collect(), alternates: (5..10).map(NodeId).collect() };
     let (holders, refused) = (BTreeSet::from([NodeId(0), NodeId(2)]), BTreeSet::from([NodeId(4)]));
     let missing = [ShardIndex(1), ShardIndex(4), ShardIndex(5), ShardIndex(6)];
@@ -60,14 +65,38 @@ fn a_missing_shard_goes_to_the_closest_member_of_a_free_domain() {
     assert_eq!(chosen, [(ShardIndex(1), NodeId(5)), (ShardIndex(4), NodeId(6)), (ShardIndex(5), NodeId(8))]);
 }
 
+fn key(index: u16, generation: u32) -> ShardKey {
+    ShardKey { segment: weft_format::SegmentId(1), generation: Generation(generation), index: ShardIndex(index) }
+}
+
+#[test]
+fn of_shards_in_one_domain_the_earliest_stays_and_of_copies_the_first_counts() {
+    let (view, first) = (view(), Generation::FIRST.0);
+    let at = |node, index, generation| (NodeId(node), key(index, generation));
+    let places = |held: &[(NodeId, ShardKey)]| {
+        let mut places: BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
+        held.iter().for_each(|(node, key)| places.entry(key.index).or_default().push((*node, *key)));
+        places
+    };
+    // A member has a copy of a shard, and takes another that is missing. Then the first one is lost.
+    let (original, copy, taken) = (at(0, 0, first), at(2, 0, 50), at(2, 1, 40));
+    let there = places(&[original, copy, taken, at(4, 2, first)]);
+    assert_eq!((crowded(&view, &there), needless(&there)), (Vec::new(), BTreeSet::from([copy])));
+    let there = places(&[copy, taken, at(4, 2, first)]);
+    assert_eq!((crowded(&view, &there), needless(&there)), (vec![copy.1], BTreeSet::new()));
+    // What is copied elsewhere under an earlier name takes its place.
+    let there = places(&[copy, taken, at(4, 2, first), at(6, 0, 49)]);
+    assert_eq!((crowded(&view, &there), needless(&there)), (Vec::new(), BTreeSet::from([copy])));
+    // So it is with another member of the domain; what was put there stays.
+    assert_eq!(crowded(&view, &places(&[at(2, 0, first), at(3, 1, 7)])), [key(1, 7)]);
+    assert_eq!(crowded(&view, &places(&[at(2, 0, first), at(3, 1, first)])), []);
+}
+
 #[test]
 fn what_is_found_nowhere_is_missing() {
-    let key = |index| ShardKey {
-        segment: weft_format::SegmentId(1),
-        generation: weft_format::Generation::FIRST,
-        index: ShardIndex(index),
-    };
-    let places =
-        BTreeMap::from([(ShardIndex(0), vec![(NodeId(1), key(0))]), (ShardIndex(2), vec![(NodeId(2), key(2))])]);
+    let places = BTreeMap::from([
+        (ShardIndex(0), vec![(NodeId(1), key(0, Generation::FIRST.0))]),
+        (ShardIndex(2), vec![(NodeId(2), key(2, Generation::FIRST.0))]),
+    ]);
     assert_eq!(missing(4, &places), [ShardIndex(1), ShardIndex(3)]);
 }

@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, Uploads, first_of, is_due, is_short, missing, rebuild_after, targets};
+use crate::care::{Matter, Observed, Uploads, is_due, is_short, missing, needless, rebuild_after, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -99,6 +99,8 @@ pub struct Round {
     pub mended: usize,
     /// Copies that were made of shards that are read much.
     pub copied: usize,
+    /// Copies that were made of shards that lie in one domain with another, and take their place.
+    pub moved: usize,
     /// Bytes that members sent for rebuilds, to replace damaged shards included.
     pub bytes_read: u64,
     /// Bytes of shards that were stored by rebuilds.
@@ -289,7 +291,7 @@ impl Keeper {
             if !is_due(self.rounds, position) && older.is_empty() {
                 self.observed.keep(|matter| match matter {
                     Matter::Missing(of, ..) | Matter::Void(of, _) | Matter::Superseded(of, _) => *of == hash,
-                    Matter::Copy(key) => ObjectId::of(key.segment).hash == hash,
+                    Matter::Copy(key) | Matter::Crowded(key) => ObjectId::of(key.segment).hash == hash,
                     Matter::Unreadable(..) => false,
                 });
                 continue;
@@ -325,6 +327,7 @@ impl Keeper {
                 None => true,
                 Some(_) => self.restore(store, &record, &findings, &refused, position, round).await,
             };
+            self.spread(store, &record, &findings, &refused, position, round).await;
             self.clear_copies(store, &record, &findings, round).await;
             if is_whole || has_planted(Planted::OlderGoneEarly) {
                 self.clear_older(store, hash, older, round).await;
@@ -407,12 +410,7 @@ impl Keeper {
     ) -> Option<Rebuilt> {
         let (hash, width) = (name_hash(&record.name), usize::from(record.width));
         // Where several have the same, the one that stays counts. The others give theirs up, and have room for another.
-        let there = places(hash, record.stamp, number, findings);
-        let goes = |copies: &Vec<(NodeId, ShardKey)>| {
-            let stays = first_of(copies);
-            copies.iter().copied().filter(move |copy| Some(*copy) != stays).collect::<Vec<_>>()
-        };
-        let needless: BTreeSet<(NodeId, ShardKey)> = there.values().flat_map(goes).collect();
+        let needless = needless(&places(hash, record.stamp, number, findings));
         let mut segment = located(record, hash, number, findings, |_| 0, &needless)?;
         let holders: BTreeSet<NodeId> = segment.nodes().collect();
         let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();

@@ -13,13 +13,13 @@ use crate::throttle::{BackgroundTurn, ForegroundCall};
 use crate::trace::{Event, Tracer};
 use crate::uplink::Uplink;
 use std::future::Future;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use weft_env::Runtime;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::SegmentRecord;
+use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::{Generation, NodeId, VolumeId};
 use weft_nodes::{Class, Node, NodeError, NodeErrorKind, Rate};
 
@@ -216,6 +216,13 @@ impl Inner {
         std::iter::repeat_with(|| Generation(self.fleet.env().rng.next_u32()))
             .find(is_free)
             .expect("it is drawn until one is free")
+    }
+
+    /// The number of an attempt to store a shard again, earlier than that of `location`; `None`: there is none.
+    pub(crate) fn attempt_before(&self, location: &ShardLocation) -> Option<Generation> {
+        let first = Generation::FIRST.0 + 1;
+        let count = NonZeroU32::new(location.generation.0.saturating_sub(first))?;
+        Some(Generation(first + self.fleet.env().rng.next_u32() % count))
     }
 
     /// Waits until `moved_bytes` may travel to and from `nodes` and `held_bytes` be in memory; they are until it is dropped.

@@ -1,22 +1,26 @@
-//! Copies of shards that are read much, and the end of those that nobody needs.
+//! Copies of shards that are read much or lie too close to others, and the end of those that nobody needs.
 //!
 //! A member that gives a shard away more often than it should stores a copy at a member that holds nothing of the segment. Clients read the copy
 //! whose member has the least to do. A copy is a shard like any other: of several that hold the same, all but the first may go, in an order
 //! that all members agree on whatever they know of each other. So no two members remove theirs because of each other.
+//!
+//! Two shards of a segment may come to lie at one member alone: it had a copy of one, took another that was missing, and then the first one's
+//! other copies were lost. The later of the two is copied to a member that holds none, under an earlier name. So the copy is the one that
+//! stays, and the member removes its own as any other copy.
 
 use super::{Keeper, Matter, Round};
-use crate::care::{first_of, own_place, targets};
+use crate::care::{crowded, first_of, needless, own_place, rebuild_after, targets};
 use crate::closest::closest;
 use crate::host::Reads;
 use crate::store::ObjectStore;
-use crate::versions::{Findings, places};
+use crate::versions::{Findings, located, places};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{ObjectId, ObjectRecord, Stamp, name_hash};
+use weft_format::records::{ObjectId, ObjectRecord, Stamp, data_segment, name_hash};
 use weft_format::removal::Needless;
-use weft_format::{NodeId, ShardKey};
+use weft_format::{NodeId, ShardIndex, ShardKey};
 use weft_transfer::ShardHealth;
 
 /// The most copies of one shard.
@@ -114,6 +118,51 @@ impl Keeper {
                     round.copied += 1;
                 }
                 Err(error) => tracing::debug!(object = record.name, shard = %key, "a shard was not copied: {error}"),
+            }
+        }
+    }
+
+    /// Copies shards that have lain in one domain with another for long enough.
+    pub(super) async fn spread(
+        &mut self,
+        store: &ObjectStore,
+        record: &ObjectRecord,
+        findings: &Findings,
+        refused: &BTreeSet<NodeId>,
+        position: usize,
+        round: &mut Round,
+    ) {
+        let count = record.contents().map_or(0, |contents| contents.segments.len()) as u32;
+        let (hash, limit) = (name_hash(&record.name), rebuild_after(self.settings.rebuild_after, position));
+        for number in 0..count {
+            let there = places(hash, record.stamp, number, findings);
+            let now = self.env.clock.now();
+            let mut due = crowded(store.view(), &there);
+            due.retain(|key| self.observed.see(Matter::Crowded(*key), now) >= limit);
+            if due.is_empty() || has_planted(Planted::TwoAtOneMember) {
+                continue;
+            }
+            let needless = needless(&there);
+            let Some(segment) = located(record, hash, number, findings, |_| 0, &needless) else { continue };
+            let holders: BTreeSet<NodeId> = segment.nodes().collect();
+            let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
+            let near = closest(store.view(), hash, usize::from(record.width));
+            let indices: Vec<ShardIndex> = due.iter().map(|key| key.index).collect();
+            for (index, to) in targets(store.view(), &near, &holders, &refused, &indices) {
+                // The record first: a shard without one is a leftover.
+                if store.put_record(record, hash, BTreeSet::from([to])).await.0.is_empty() {
+                    continue;
+                }
+                let transfer = self.paid_transfer(store, holders.iter().chain([&to]));
+                match transfer.copy_before(data_segment(hash, record.stamp, number), &segment, index, to).await {
+                    Ok(Some(_)) => {
+                        tracing::info!(object = record.name, number, %index, to = store.address(to), "copied a shard that lay beside another");
+                        round.moved += 1;
+                    }
+                    // Its member mends it first.
+                    Ok(None) => {}
+                    Err(error) => tracing::debug!(object = record.name, number, %index, "a shard was not copied: {error}"),
+                }
             }
         }
     }

@@ -233,6 +233,7 @@ pub async fn rounds(keepers: &mut [Keeper], count: usize, pause: Duration) -> Ro
             sum.removed += round.removed;
             sum.mended += round.mended;
             sum.copied += round.copied;
+            sum.moved += round.moved;
         }
         tokio::time::sleep(pause).await;
     }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 use weft_format::records::{ObjectId, ObjectRecord, ObjectState, Stamp, data_segment, name_hash, record_key};
-use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
+use weft_format::{Generation, NodeId, NodeIdentity, ShardIndex, ShardKey};
 use weft_nodes::wrappers::{Fault, Operation};
-use weft_nodes::{Node, NodeErrorKind};
+use weft_nodes::{MemoryNode, Node, NodeErrorKind};
 use weft_objects::{KeeperSettings, ObjectError, Question};
 
 const CUBE: &str = "ldpc:cube-8-6";
@@ -544,4 +544,33 @@ async fn a_copy_stays_while_the_first_one_is_damaged() {
     let done = rounds(&mut keepers, 100, PAUSE).await;
     assert_eq!((done.mended, done.removed), (1, 1));
     assert_eq!(cluster.get("a").await.unwrap(), bytes(50_000, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_shards_at_one_member_alone_one_goes_to_a_member_that_holds_none() {
+    let mut cluster = TestCluster::new(6).await;
+    let data = bytes(50_000, 1);
+    cluster.put("a", "rs:2+3", &data, false).await.unwrap();
+    let free = cluster.members.iter().map(|member| member.id).find(|id| cluster.held("a").iter().all(|held| held.0 != *id));
+    let (free, first, second) = (free.unwrap(), cluster.held("a")[0].0, cluster.held("a")[1].0);
+    // Copies wait for longer than this takes.
+    let patient = KeeperSettings { superseded_grace: Duration::from_secs(36_000), ..SETTINGS };
+    cluster.kill(first);
+    assert_eq!(rounds(&mut cluster.keepers(patient), 12, PAUSE).await.rebuilt, 1);
+    cluster.revive(first).await;
+    cluster.kill(second);
+    assert_eq!(rounds(&mut cluster.keepers(patient), 12, PAUSE).await.rebuilt, 1);
+    assert_eq!(cluster.shards(free).await.len(), 2, "it had nothing but a copy");
+    let empty = MemoryNode::new("m", NodeIdentity { volume: VOLUME, node: first }, 1 << 40);
+    cluster.replace(first, Arc::new(empty)).await;
+    // Not before its time, once, and then the member's own goes like any other copy.
+    let mut keepers = cluster.keepers(SETTINGS);
+    assert_eq!(rounds(&mut keepers, 2, Duration::from_secs(20)).await.moved, 0);
+    let done = rounds(&mut keepers, 40, PAUSE).await;
+    assert_eq!((done.moved, done.rebuilt, done.removed), (1, 0, 1));
+    for member in cluster.members.iter().filter(|member| member.id != second) {
+        assert_eq!(cluster.shards(member.id).await.len(), 1, "m{}", member.id.0);
+    }
+    assert_eq!(cluster.client().stat("a").await.unwrap().shards, [(5, 5)]);
+    assert_eq!(cluster.get("a").await.unwrap(), data);
 }

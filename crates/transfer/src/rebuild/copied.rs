@@ -9,6 +9,7 @@ use crate::in_flight::Call;
 use crate::transfer::{Inner, Transfer};
 use crate::verify::{ShardHealth, check_object};
 use crate::write::encode::Object;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use weft_format::records::{SegmentRecord, ShardLocation};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, frames_range, object_bytes};
@@ -34,27 +35,63 @@ impl Transfer {
             let Some(location) = &record.shards[shard.as_usize()] else {
                 return self.rebuild(segment, record, &[shard]).await;
             };
-            let stored_bytes = object_bytes(job.geometry.payload_bytes());
-            let admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
-            let Some(object) = copy(&self.inner, &job, shard, location).await? else {
-                drop(admitted);
-                return self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await;
-            };
-            let effort = Attempt {
-                bytes_read: stored_bytes,
-                bytes_read_by_nodes: stored_bytes,
-                bytes_received: stored_bytes,
-                ..Attempt::default()
-            };
-            self.inner.charge(effort.bytes_received);
-            let objects = [object];
             let avoided = match to {
                 None => [location.node].into(),
-                Some(to) => self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect(),
+                Some(to) => self.all_but(to),
             };
-            let stored = put_all(&self.inner, &job, &objects, avoided, true).await?;
-            Ok(finish(&job, effort, &objects, stored))
+            match self.copied(&job, shard, location, avoided).await? {
+                Some(copied) => Ok(copied),
+                None => self.rebuild_elsewhere(segment, record, &[shard], [location.node].into()).await,
+            }
         })
+    }
+
+    /// Stores a shard on `to`, too, under an earlier name than it has: of copies the earliest is the one that stays. `None`: there is no
+    /// such name, or it cannot be read as it should be.
+    ///
+    /// # Errors
+    /// As [`Self::relocate`].
+    pub fn copy_before<'a>(
+        &'a self,
+        segment: SegmentId,
+        record: &'a SegmentRecord,
+        shard: ShardIndex,
+        to: NodeId,
+    ) -> Call<'a, Result<Option<Rebuilt>, RebuildError>> {
+        Box::pin(async move {
+            let mut job = job(&self.inner, segment, record, &[shard])?;
+            let Some(location) = &record.shards[shard.as_usize()] else { return Ok(None) };
+            let Some(attempt) = self.inner.attempt_before(location) else { return Ok(None) };
+            job.attempt = attempt;
+            self.copied(&job, shard, location, self.all_but(to)).await
+        })
+    }
+
+    fn all_but(&self, to: NodeId) -> BTreeSet<NodeId> {
+        self.inner.fleet.view().members.keys().copied().filter(|node| *node != to).collect()
+    }
+
+    /// `None`: the shard cannot be had as it should be.
+    async fn copied(
+        &self,
+        job: &Job<'_>,
+        shard: ShardIndex,
+        location: &ShardLocation,
+        avoided: BTreeSet<NodeId>,
+    ) -> Result<Option<Rebuilt>, RebuildError> {
+        let stored_bytes = object_bytes(job.geometry.payload_bytes());
+        let _admitted = self.inner.admit([location.node].into_iter(), 2 * stored_bytes, stored_bytes).await;
+        let Some(object) = copy(&self.inner, job, shard, location).await? else { return Ok(None) };
+        let effort = Attempt {
+            bytes_read: stored_bytes,
+            bytes_read_by_nodes: stored_bytes,
+            bytes_received: stored_bytes,
+            ..Attempt::default()
+        };
+        self.inner.charge(effort.bytes_received);
+        let objects = [object];
+        let stored = put_all(&self.inner, job, &objects, avoided, true).await?;
+        Ok(Some(finish(job, effort, &objects, stored)))
     }
 }
 

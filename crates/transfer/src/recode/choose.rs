@@ -1,7 +1,7 @@
 //! Which segments may become one, and which shard of each is kept as which shard of the merged segment. Pure.
 //!
-//! One shard is kept for each native symbol of a source; of copies one is enough. All that are kept must lie in unlike failure
-//! domains, as the shards of any segment: that decides which segments may be merged.
+//! One shard is kept for each native symbol of a source; of copies one is enough. All that are kept must lie on unlike nodes, and no
+//! more of them in one failure domain than of any segment of that code: that decides which segments may be merged.
 
 use crate::algebra::Algebra;
 use crate::shared_shards::Fit;
@@ -9,6 +9,7 @@ use crate::write::split::recut;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use weft_cluster::View;
+use weft_codes::Shape;
 use weft_format::geometry::Geometry;
 use weft_format::records::SegmentRecord;
 use weft_format::{NodeId, SegmentId};
@@ -23,61 +24,106 @@ const COME_BY_MAX: usize = 1024;
 /// By shard of the wider code: which shard of which source is kept as it; `None`: it is to be computed.
 pub(crate) type Kept = Vec<Option<(usize, usize)>>;
 
-/// Which shards of `sources`, the first of a segment to be, are kept; `None`: they share failure domains, or lack a shard.
-/// `domain_of`: that of a node which may keep its shard.
+/// Which shards of `sources`, the first of a segment to be, are kept, at most `domain_shards` in one failure domain; `None`: they lie too
+/// close together, or lack a shard. `domain_of`: that of a node which may keep its shard.
 pub(crate) fn kept<'d>(
     fit: &Fit,
     sources: &[&SegmentRecord],
+    domain_shards: usize,
     domain_of: impl Fn(NodeId) -> Option<&'d str>,
 ) -> Option<Kept> {
-    let domain = |&(source, index): &(usize, usize)| {
+    let place = |&(source, index): &(usize, usize)| {
         let location = sources.get(source)?.shards.get(index)?.as_ref()?;
-        Some((domain_of(location.node)?, (source, index)))
+        Some((Place { domain: domain_of(location.node)?, node: location.node }, (source, index)))
     };
     let is_of_these = |place: &&Vec<(usize, usize)>| place.iter().any(|(source, _)| *source < sources.len());
     let places = fit.places.iter().enumerate().filter(|(_, place)| is_of_these(place));
     let (wanted, choices): (Vec<usize>, Vec<Vec<_>>) =
-        places.map(|(place, shards)| (place, shards.iter().filter_map(domain).collect())).unzip();
-    let chosen = unlike(&choices)?;
+        places.map(|(at, shards)| (at, shards.iter().filter_map(place).collect())).unzip();
+    let chosen = apart(&choices, domain_shards)?;
     let mut kept = vec![None; fit.places.len()];
     wanted.into_iter().zip(chosen).for_each(|(place, shard)| kept[place] = Some(shard));
     Some(kept)
 }
 
-/// One of the choices for each, no two of one kind; `None`: there are no such. A bipartite matching by augmenting paths (Kuhn 1955).
-fn unlike<K: Ord + Copy, T: Copy>(choices: &[Vec<(K, T)>]) -> Option<Vec<T>> {
-    let mut taken: BTreeMap<K, usize> = BTreeMap::new();
-    let mut chosen: Vec<Option<T>> = vec![None; choices.len()];
+/// A node, and what it fails together with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place<'d> {
+    domain: &'d str,
+    node: NodeId,
+}
+
+/// One of the choices for each, no two on one node and at most `domain_shards` in one domain; `None`: there are no such. A bipartite
+/// matching by augmenting paths (Kuhn 1955), where a domain is as many as it may hold.
+fn apart<T: Copy>(choices: &[Vec<(Place<'_>, T)>], domain_shards: usize) -> Option<Vec<T>> {
+    let mut matching =
+        Matching { choices, domain_shards, taken: BTreeMap::new(), chosen: vec![None; choices.len()] };
     for who in 0..choices.len() {
-        let mut seen = Vec::new();
-        if !settle(who, choices, &mut taken, &mut chosen, &mut seen) {
+        if !matching.settle(who, &mut Seen::default()) {
             return None;
         }
     }
-    chosen.into_iter().collect()
+    matching.chosen.into_iter().collect()
 }
 
-/// Finds one for `who`, if need be by having others take another.
-fn settle<K: Ord + Copy, T: Copy>(
-    who: usize,
-    choices: &[Vec<(K, T)>],
-    taken: &mut BTreeMap<K, usize>,
-    chosen: &mut [Option<T>],
-    seen: &mut Vec<K>,
-) -> bool {
-    for (kind, choice) in &choices[who] {
-        if seen.contains(kind) {
-            continue;
+struct Matching<'c, 'd, T> {
+    choices: &'c [Vec<(Place<'d>, T)>],
+    domain_shards: usize,
+    /// Who has which place.
+    taken: BTreeMap<Place<'d>, usize>,
+    chosen: Vec<Option<T>>,
+}
+
+/// What was tried for one.
+#[derive(Default)]
+struct Seen<'d> {
+    nodes: Vec<NodeId>,
+    domains: Vec<&'d str>,
+}
+
+impl<'d, T: Copy> Matching<'_, 'd, T> {
+    /// Finds a place for `who`, if need be by having others take another.
+    fn settle(&mut self, who: usize, seen: &mut Seen<'d>) -> bool {
+        let choices = self.choices;
+        for (place, choice) in &choices[who] {
+            if seen.nodes.contains(&place.node) {
+                continue;
+            }
+            seen.nodes.push(place.node);
+            if self.make_room(*place, seen) {
+                self.taken.insert(*place, who);
+                self.chosen[who] = Some(*choice);
+                return true;
+            }
         }
-        seen.push(*kind);
-        let holder = taken.get(kind).copied();
-        if holder.is_none_or(|holder| settle(holder, choices, taken, chosen, seen)) {
-            taken.insert(*kind, who);
-            chosen[who] = Some(*choice);
+        false
+    }
+
+    /// Can this place be had? Then its holder has another, or one of its domain has, whose place is free now.
+    fn make_room(&mut self, place: Place<'d>, seen: &mut Seen<'d>) -> bool {
+        if let Some(holder) = self.taken.get(&place).copied() {
+            return self.settle(holder, seen);
+        }
+        let of_domain = self.taken.iter().filter(|(taken, _)| taken.domain == place.domain);
+        let holders: Vec<(Place<'d>, usize)> = of_domain.map(|(taken, holder)| (*taken, *holder)).collect();
+        if holders.len() < self.domain_shards {
             return true;
         }
+        if seen.domains.contains(&place.domain) {
+            return false;
+        }
+        seen.domains.push(place.domain);
+        for (taken, holder) in holders {
+            if !seen.nodes.contains(&taken.node) {
+                seen.nodes.push(taken.node);
+                if self.settle(holder, seen) {
+                    self.taken.remove(&taken);
+                    return true;
+                }
+            }
+        }
+        false
     }
-    false
 }
 
 /// The nodes that may keep a shard, by domain: those that answer and are to stay.
@@ -109,7 +155,8 @@ impl MergeCandidates {
     /// Takes in a segment that is to have `code`; gives back what is settled by it: segments to be merged, in their order, and
     /// such as stay alone.
     pub fn offer(&mut self, segment: SegmentId, record: SegmentRecord, code: &str) -> Vec<Vec<SegmentId>> {
-        let Some(fit) = fit(&self.algebra, &self.view, &record, code) else { return vec![vec![segment]] };
+        let fit = fit(&self.algebra, &self.view, &record, code);
+        let Some((fit, domain_shards)) = fit else { return vec![vec![segment]] };
         let Geometry { data_bytes, native_count, alpha, symbol_bytes, alignment_bytes, source_count } = record.geometry;
         // At most 64 MiB.
         let lengths = vec![data_bytes as u32, native_count, alpha, symbol_bytes, alignment_bytes, source_count];
@@ -118,7 +165,7 @@ impl MergeCandidates {
         let waiting = self.waiting.entry(kind.clone()).or_default();
         waiting.push((segment, record));
         let mut settled = Vec::new();
-        if let Some(group) = group(&fit, waiting, domain_of(&self.view, self.now_ms)) {
+        if let Some(group) = group(&fit, waiting, domain_shards, domain_of(&self.view, self.now_ms)) {
             waiting.retain(|(segment, _)| !group.contains(segment));
             settled.push(group);
         } else if waiting.len() > WAITING_MAX {
@@ -152,28 +199,35 @@ impl MergeCandidates {
     }
 }
 
-/// How segments that lie like this one fit into `code`; `None`: they do not, or would be too long.
-pub(crate) fn fit(algebra: &Algebra, view: &View, record: &SegmentRecord, code: &str) -> Option<Arc<Fit>> {
+/// How segments that lie like this one fit into `code`, and how many of its shards one failure domain may keep; `None`: they do not fit,
+/// or would be too long.
+pub(crate) fn fit(algebra: &Algebra, view: &View, record: &SegmentRecord, code: &str) -> Option<(Arc<Fit>, usize)> {
     let (old, new) = (algebra.load_for(record).ok()?, algebra.load(code).ok()?);
     // Where groups are to lie together, shards that stay where they are would not.
     if view.rule.locality_depth > 0 && !new.shape().groups.is_empty() {
         return None;
     }
     let fit = algebra.fit(&old, &new)?;
-    recut(&record.geometry, new.shape(), fit.source_count as u32).map(|_| fit)
+    recut(&record.geometry, new.shape(), fit.source_count as u32).map(|_| (fit, domain_shards(view, new.shape())))
+}
+
+/// Shards of a segment that one failure domain may have: no more than an even spread needs, or care would move them apart again.
+fn domain_shards(view: &View, shape: &Shape) -> usize {
+    view.rule.unit_shards_of(shape.tolerance).min(view.even_load(shape.n))
 }
 
 /// The last of them, with the first others that it may be merged with.
 fn group<'d>(
     fit: &Fit,
     waiting: &[(SegmentId, SegmentRecord)],
+    domain_shards: usize,
     domain_of: impl Fn(NodeId) -> Option<&'d str>,
 ) -> Option<Vec<SegmentId>> {
     let (last, others) = waiting.split_last()?;
     let mut group = vec![last];
     let may_be = |group: &[&(SegmentId, SegmentRecord)]| {
         let records: Vec<&SegmentRecord> = group.iter().map(|(_, record)| record).collect();
-        kept(fit, &records, &domain_of).is_some()
+        kept(fit, &records, domain_shards, &domain_of).is_some()
     };
     if !may_be(&group) {
         return None;

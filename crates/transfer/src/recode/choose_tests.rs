@@ -25,6 +25,10 @@ fn record(code: &str, data_bytes: u64, nodes: &[u128]) -> SegmentRecord {
 
 /// Nodes 0.. , two to a domain.
 fn view(node_count: u128) -> Arc<View> {
+    view_of(node_count, PlacementRule::default())
+}
+
+fn view_of(node_count: u128, rule: PlacementRule) -> Arc<View> {
     let node = |number: u128| {
         let record = NodeRecord {
             name: number.to_string(),
@@ -38,7 +42,7 @@ fn view(node_count: u128) -> Arc<View> {
         (NodeId(number), record)
     };
     let membership = Membership::default();
-    membership.set_records((0..node_count).map(node), PlacementRule::default());
+    membership.set_records((0..node_count).map(node), rule);
     membership.view()
 }
 
@@ -76,14 +80,40 @@ fn copies_that_stay_are_in_unlike_domains() {
     // The first takes its second copy, as the others have no choice.
     let parts = [[0, 2], [0, 1], [5, 4]].map(|nodes| record("replica:2", 9_000, &nodes));
     let parts: Vec<&SegmentRecord> = parts.iter().collect();
-    let found = kept(&fit, &parts, domain_of(&view, 0)).expect("there are such");
+    let found = kept(&fit, &parts, 1, domain_of(&view, 0)).expect("there are such");
     assert_eq!(found, [Some((0, 1)), Some((1, 0)), Some((2, 0)), None, None]);
     let close = record("replica:2", 9_000, &[4, 3]);
-    assert!(kept(&fit, &[parts[0], parts[1], &close], domain_of(&view, 0)).is_some());
+    assert!(kept(&fit, &[parts[0], parts[1], &close], 1, domain_of(&view, 0)).is_some());
     let closer = record("replica:2", 9_000, &[3, 2]);
-    assert_eq!(kept(&fit, &[parts[0], parts[1], &closer], domain_of(&view, 0)), None);
+    assert_eq!(kept(&fit, &[parts[0], parts[1], &closer], 1, domain_of(&view, 0)), None);
     let away = |node: NodeId| domain_of(&view, 0)(node).filter(|_| node != NodeId(2));
-    assert_eq!(kept(&fit, &[parts[0], parts[1], parts[2]], away), None, "one node is not to be relied on");
+    assert_eq!(kept(&fit, &[parts[0], parts[1], parts[2]], 1, away), None, "one node is not to be relied on");
+}
+
+#[test]
+fn a_domain_keeps_as_many_shards_as_an_even_spread_puts_there() {
+    let (algebra, rule) = (Algebra::default(), PlacementRule { unit_shards: 2, ..PlacementRule::default() });
+    let shards = |node_count: u128, code: &str| {
+        let of_copies = record("replica:3", 9_000, &[0, 2, 4]);
+        fit(&algebra, &view_of(node_count, rule), &of_copies, code).map(|(_, domain_shards)| domain_shards)
+    };
+    // Of three domains two each, of six one; and no more than can be lost.
+    assert_eq!((shards(6, "rs:4+2"), shards(12, "rs:4+2"), shards(6, "raid5:5")), (Some(2), Some(1), Some(1)));
+    let view = view_of(6, rule);
+    let mut candidates = MergeCandidates::new(Arc::default(), view.clone(), 0);
+    let nodes = [[0, 2, 4], [0, 3, 5], [1, 2, 4], [1, 3, 5]];
+    let sources = nodes.map(|nodes| record("replica:3", 9_000, &nodes));
+    let offered = (0..).zip(sources.clone()).flat_map(|(number, source)| candidates.offer(segment(number), source, "rs:4+2"));
+    assert_eq!(offered.collect::<Vec<_>>(), [(0..4).map(segment).collect::<Vec<_>>()]);
+    let (fit, domain_shards) = fit(&algebra, &view, &sources[0], "rs:4+2").expect("they fit");
+    let sources: Vec<&SegmentRecord> = sources.iter().collect();
+    let kept = kept(&fit, &sources, domain_shards, domain_of(&view, 0)).expect("there are such");
+    let node = |(source, index): (usize, usize)| nodes[source][index];
+    let mut kept: Vec<u128> = kept.into_iter().flatten().map(node).collect();
+    kept.sort_unstable();
+    assert!((0..3).all(|domain| kept.iter().filter(|node| **node / 2 == domain).count() <= 2), "{kept:?}");
+    kept.dedup();
+    assert_eq!(kept.len(), 4, "each on a node of its own");
 }
 
 #[test]
@@ -131,28 +161,36 @@ fn who_finds_nobody_is_let_go() {
     assert_eq!(settled.len() + candidates.rest().count(), unlike.count());
 }
 
-/// Every way to choose, one after the other.
-fn by_trying(choices: &[Vec<(u8, usize)>], taken: &[u8]) -> bool {
+/// Is there a way? Each is tried, one after the other.
+fn by_trying(choices: &[Vec<(Place<'_>, usize)>], domain_shards: usize, taken: &[Place<'_>]) -> bool {
     let Some((first, rest)) = choices.split_first() else { return true };
-    first.iter().any(|(kind, _)| !taken.contains(kind) && by_trying(rest, &[taken, &[*kind]].concat()))
+    let is_free = |place: &Place<'_>| {
+        let in_domain = taken.iter().filter(|other| other.domain == place.domain).count();
+        in_domain < domain_shards && taken.iter().all(|other| other.node != place.node)
+    };
+    let mut free = first.iter().map(|(place, _)| *place).filter(is_free);
+    free.any(|place| by_trying(rest, domain_shards, &[taken, &[place]].concat()))
 }
 
 #[test]
 fn a_choice_is_found_whenever_there_is_one() {
-    // Three or four of whom each may have any of four kinds.
-    let kinds_of = |bits: usize| (0..4u8).filter(move |kind| bits >> kind & 1 == 1);
-    for who_count in [3, 4] {
+    // Three or four of whom each may have any of four nodes: of domains of their own, or of two domains.
+    let domains: [[&str; 4]; 2] = [["a", "b", "c", "d"], ["a", "a", "a", "b"]];
+    for (who_count, domains, domain_shards) in [(3, domains[0], 1), (4, domains[0], 1), (3, domains[1], 2), (4, domains[1], 3)] {
+        let place = |node: usize| Place { domain: domains[node], node: NodeId(node as u128) };
+        let places_of = |bits: usize| (0..4).filter(move |node| bits >> node & 1 == 1).map(place);
         for bits in 0..1usize << (4 * who_count) {
-            let choices: Vec<Vec<(u8, usize)>> =
-                (0..who_count).map(|who| kinds_of(bits >> (4 * who)).zip(0..).collect()).collect();
-            let found = unlike(&choices);
-            assert_eq!(found.is_some(), by_trying(&choices, &[]), "{choices:?}");
+            let choices: Vec<Vec<(Place<'_>, usize)>> =
+                (0..who_count).map(|who| places_of(bits >> (4 * who)).zip(0..).collect()).collect();
+            let found = apart(&choices, domain_shards);
+            assert_eq!(found.is_some(), by_trying(&choices, domain_shards, &[]), "{choices:?}");
             if let Some(found) = found {
-                let mut taken: Vec<u8> =
+                let taken: Vec<Place<'_>> =
                     found.iter().zip(&choices).map(|(choice, choices)| choices[*choice].0).collect();
-                taken.sort_unstable();
-                taken.dedup();
-                assert_eq!(taken.len(), who_count, "{choices:?}");
+                let nodes: BTreeMap<NodeId, &str> = taken.iter().map(|place| (place.node, place.domain)).collect();
+                assert_eq!(nodes.len(), who_count, "{choices:?}");
+                let count = |domain: &str| nodes.values().filter(|other| **other == domain).count();
+                assert!(domains.iter().all(|domain| count(domain) <= domain_shards), "{choices:?}");
             }
         }
     }

@@ -37,11 +37,12 @@ impl Transfer {
             let unfit = || RecodeError::Unfit { segment, source_count: sources.len(), code: code.into() };
             let (_, first) = sources.first().ok_or_else(unfit)?;
             let (view, now_ms) = (self.inner.fleet.view(), self.inner.fleet.now_ms());
-            let fit = fit(&self.inner.algebra, &view, first, code).filter(|fit| fit.source_count == sources.len());
+            let fit = fit(&self.inner.algebra, &view, first, code).filter(|(fit, _)| fit.source_count == sources.len());
             let is_alike = |record: &SegmentRecord| (&record.code, record.geometry) == (&first.code, first.geometry);
             let records: Vec<&SegmentRecord> = sources.iter().map(|(_, record)| record).collect();
-            let fit = fit.filter(|_| records.iter().all(|record| is_alike(record))).ok_or_else(unfit)?;
-            let kept = kept(&fit, &records, domain_of(&view, now_ms)).ok_or_else(unfit)?;
+            let fit = fit.filter(|_| records.iter().all(|record| is_alike(record)));
+            let (fit, domain_shards) = fit.ok_or_else(unfit)?;
+            let kept = kept(&fit, &records, domain_shards, domain_of(&view, now_ms)).ok_or_else(unfit)?;
             let new = self.inner.algebra.load(code);
             let new = new.map_err(|detail| RecodeError::Code { code: code.into(), detail })?;
             let geometry = recut(&first.geometry, new.shape(), sources.len() as u32).ok_or_else(unfit)?;

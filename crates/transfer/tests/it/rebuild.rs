@@ -205,6 +205,17 @@ async fn a_sound_shard_is_brought_elsewhere_for_one_read_and_a_bad_one_is_rebuil
     let taken = record.shards[0].as_ref().map(|location| location.node);
     assert!(house.transfer.relocate(segment(0), &moved_record, index, taken).await.is_err(), "no other will do");
 
+    // A copy under an earlier name, as often as there is one. Of what was stored first there is none.
+    let last = last.unwrap();
+    let earlier = house.transfer.copy_before(segment(0), &moved_record, index, last).await.unwrap().unwrap();
+    let (earlier, later) = (earlier.record.shards[1].as_ref().unwrap(), moved_record.shards[1].as_ref().unwrap());
+    assert_eq!((earlier.node, earlier.digest), (last, later.digest));
+    assert!(earlier.generation > Generation::FIRST && earlier.generation < later.generation);
+    assert_eq!(house.transfer.copy_before(segment(0), &record, index, last).await.unwrap(), None);
+    house.node_of(&moved_record, 1).fault.set_script(every(Operation::Get, Fault::Short { bytes: 7 }));
+    assert_eq!(house.transfer.copy_before(segment(0), &moved_record, index, last).await.unwrap(), None);
+    house.heal();
+
     // Rot, silence, and a shard that is not there: from the others.
     for fault in [Fault::FlipBit { bit: 99_999 }, Fault::Short { bytes: 7 }, Fault::Fail(NodeErrorKind::NotFound)] {
         house.node_of(&record, 1).fault.set_script(every(Operation::Get, fault));
