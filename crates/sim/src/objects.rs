@@ -1,6 +1,6 @@
 //! A store of objects without a catalogue, in a world of its own: members with disks that are killed, stopped, emptied and rolled back to an
 //! old image, clients that put, get and remove at once, are killed and paused for hours, with clocks that differ by days, over a network that
-//! loses, doubles and delays. Hosts, keepers, clients and transfer are the product's own code. Each history has a plan of its own (`plan.rs`).
+//! loses, doubles and delays. New members join, and others leave for good (`churn.rs`). Hosts, keepers, clients and transfer are the product's own code. Each history has a plan of its own (`plan.rs`).
 //!
 //! One member at most is in trouble at a time, and the others have time to restore what it had: as many losses as an answered put survives for
 //! sure. Then a read gives what one of the operations left that no answered one, which began later, has replaced: nothing older, nothing
@@ -9,6 +9,7 @@
 //!
 //! `a seed -> members, clients and faults -> the faults end -> all is legal, whole and clean, or a complaint`.
 
+mod churn;
 mod line;
 mod own_place;
 mod plan;
@@ -19,7 +20,8 @@ mod strikes;
 use crate::ambush::ProcessId;
 use crate::scheduler::{Ended, Scheduler, env_of};
 use crate::weights::chosen;
-use line::{Line, Machine, Noise, Stored};
+use churn::MEMBERS_MIN;
+use line::{Line, Machine, Machines, Noise};
 use own_place::OwnPlace;
 use parking_lot::Mutex;
 use plan::{Plan, Turn};
@@ -36,7 +38,6 @@ use weft_objects::{Keeper, KeeperSettings, MemberAt, Neighbourhood, ObjectError,
 use weft_transfer::Settings;
 
 const VOLUME: VolumeId = VolumeId(0x00b1_ec75);
-const MEMBERS: u128 = 7;
 const NAMES: [&str; 4] = ["a", "b/1", "b/2", "c"];
 /// Readers at once, more than a shard may have without copies.
 const RUSH: usize = 6;
@@ -106,7 +107,7 @@ pub fn run(seed: u64, is_told: bool) -> Outcome {
 struct World {
     scheduler: Rc<Scheduler>,
     plan: Plan,
-    machines: Vec<Arc<Machine>>,
+    machines: Machines,
     noise: Arc<Mutex<Noise>>,
     operations: Arc<Mutex<Vec<Operation>>>,
     /// Of operations that have not ended.
@@ -120,7 +121,7 @@ struct World {
 
 /// The members as one of them, or a client, sees them.
 struct Seen {
-    machines: Vec<Arc<Machine>>,
+    machines: Machines,
     own: Option<NodeId>,
     /// Who looks.
     process: ProcessId,
@@ -129,10 +130,11 @@ struct Seen {
 
 impl Neighbourhood for Seen {
     fn members(&self) -> Vec<MemberAt> {
+        let is_known = |machine: &Machine| self.own == Some(machine.id) || machine.is_known_to(self.process);
         let member = |(at, machine): (usize, &Arc<Machine>)| {
             let line = Line::new(self.process, machine.clone(), self.noise.clone());
             let own = |host: Arc<weft_objects::Host>| {
-                Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone(), &self.machines, at))
+                Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone(), self.machines.clone(), at))
             };
             let host = machine.host.lock().clone().filter(|_| self.own == Some(machine.id));
             MemberAt {
@@ -146,13 +148,14 @@ impl Neighbourhood for Seen {
                 questions: line,
             }
         };
-        self.machines.iter().enumerate().map(member).collect()
+        self.machines.all().iter().enumerate().filter(|(_, machine)| is_known(machine)).map(member).collect()
     }
 }
 
 impl World {
     fn new(scheduler: Rc<Scheduler>) -> Self {
-        let machines = (1..=MEMBERS).map(|id| Arc::new(Machine::new(NodeId(id), VOLUME))).collect();
+        let machines = Machines::default();
+        (1..=MEMBERS_MIN as u128).for_each(|id| machines.add(Machine::new(NodeId(id), VOLUME, None)));
         let plan = Plan::of(|end| scheduler.below(end));
         scheduler.tell(|| format!("{plan:?}"));
         let mut world = Self {
@@ -167,7 +170,7 @@ impl World {
             calm_since: Duration::ZERO,
             faults: 0,
         };
-        for position in 0..world.machines.len() {
+        for position in 0..MEMBERS_MIN {
             world.start_member(position);
         }
         world
@@ -186,7 +189,7 @@ impl World {
 
     fn start_member(&mut self, position: usize) {
         let process = self.new_process();
-        let machine = self.machines[position].clone();
+        let machine = self.machines.at(position);
         machine.start(process);
         let (env, runtime) = env_of(process);
         let Some(host) = machine.host.lock().clone() else { return };
@@ -227,11 +230,14 @@ impl World {
             Turn::Ambush => self.lay_ambush(),
             Turn::Noise => self.change_noise(),
             Turn::Image => {
-                self.machines.iter().filter(|_| self.scheduler.chance(500)).for_each(|machine| machine.take_image());
+                let all = self.machines.all();
+                all.iter().filter(|_| self.scheduler.chance(500)).for_each(|machine| machine.take_image());
             }
             Turn::LatePut if may_change => self.put_late(),
             Turn::LatePut => {}
             Turn::Return => self.leave_and_return(),
+            Turn::Join => self.join(),
+            Turn::Leave => self.leave(),
             Turn::Rest => self.wait(Duration::from_millis(self.scheduler.below(REST.as_millis() as u64))),
         }
     }
@@ -323,9 +329,9 @@ impl World {
                 Some(Was::Contents(_)) => {
                     let stat = whole.lock().clone();
                     // Members that gave the version up take nothing of it any more.
-                    let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
+                    let disks = self.machines.stored();
                     let is_whole = stat.as_ref().is_some_and(|stat| {
-                        let room = disks.len() - refusing_count(VOLUME, &disks, name, stat.version);
+                        let room = self.machines.present().len() - refusing_count(VOLUME, &disks, name, stat.version);
                         stat.shards.iter().all(|(found, of)| *found >= (*of).min(room))
                     });
                     if !is_whole {
@@ -335,11 +341,10 @@ impl World {
                 Some(Was::Absent | Was::Done) => {}
             }
         }
-        for machine in &self.machines {
+        for machine in self.machines.all() {
             machine.leftovers().into_iter().for_each(|leftover| self.scheduler.complain(leftover));
         }
-        let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
-        two_at_one(&disks).into_iter().for_each(|complaint| self.scheduler.complain(complaint));
+        two_at_one(&self.machines.stored()).into_iter().for_each(|complaint| self.scheduler.complain(complaint));
     }
 }
 

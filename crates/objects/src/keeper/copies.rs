@@ -161,7 +161,9 @@ impl Keeper {
                     }
                     // Its member mends it first.
                     Ok(None) => {}
-                    Err(error) => tracing::debug!(object = record.name, number, %index, "a shard was not copied: {error}"),
+                    Err(error) => {
+                        tracing::debug!(object = record.name, number, %index, "a shard was not copied: {error}")
+                    }
                 }
             }
         }

@@ -551,7 +551,8 @@ async fn of_two_shards_at_one_member_alone_one_goes_to_a_member_that_holds_none(
     let mut cluster = TestCluster::new(6).await;
     let data = bytes(50_000, 1);
     cluster.put("a", "rs:2+3", &data, false).await.unwrap();
-    let free = cluster.members.iter().map(|member| member.id).find(|id| cluster.held("a").iter().all(|held| held.0 != *id));
+    let free =
+        cluster.members.iter().map(|member| member.id).find(|id| cluster.held("a").iter().all(|held| held.0 != *id));
     let (free, first, second) = (free.unwrap(), cluster.held("a")[0].0, cluster.held("a")[1].0);
     // Copies wait for longer than this takes.
     let patient = KeeperSettings { superseded_grace: Duration::from_secs(36_000), ..SETTINGS };

@@ -27,6 +27,10 @@ const MESSAGE_US_MAX: u64 = 2_000;
 const AGAIN_US_MAX: u64 = 600_000_000;
 /// Gossip notices after this who is gone.
 const RUMOUR_AFTER: Duration = Duration::from_secs(10);
+/// Gossip forgets after this who is gone: much later than shards are rebuilt, and within the time in which all comes in order at the end.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
+/// A process hears of a new member within so many seconds.
+const HEARD_SECONDS: u64 = 10;
 const DISK_BYTES: u64 = 1 << 30;
 
 /// How much of the network's traffic is lost and comes twice, of a thousand messages, and how long a member's own disk takes at most.
@@ -43,30 +47,65 @@ pub type Stored = BTreeMap<ShardKey, Bytes>;
 /// What a message does when it arrives.
 type Arrival = Box<dyn FnOnce() + Send>;
 
+/// All machines that there ever were, in the order in which they came.
+#[derive(Clone, Default)]
+pub struct Machines(Arc<Mutex<Vec<Arc<Machine>>>>);
+
+impl Machines {
+    pub fn add(&self, machine: Machine) {
+        self.0.lock().push(Arc::new(machine));
+    }
+
+    pub fn all(&self) -> Vec<Arc<Machine>> {
+        self.0.lock().clone()
+    }
+
+    pub fn at(&self, position: usize) -> Arc<Machine> {
+        self.0.lock()[position].clone()
+    }
+
+    /// What is on their disks; nothing of those that have left.
+    pub fn stored(&self) -> Vec<Stored> {
+        self.all().iter().map(|machine| machine.stored()).collect()
+    }
+
+    /// Which have not left.
+    pub fn present(&self) -> Vec<usize> {
+        let all = self.all();
+        (0..all.len()).filter(|position| !all[*position].has_left()).collect()
+    }
+}
+
 /// A machine with a disk, and its daemon while that runs.
 pub struct Machine {
     pub id: NodeId,
+    /// When it joined the others; `None`: it was there from the beginning.
+    joined: Option<Duration>,
     volume: VolumeId,
     disk: Mutex<Arc<MemoryNode>>,
     /// What was on it at an earlier moment.
     image: Mutex<Stored>,
     pub host: Mutex<Option<Arc<Host>>>,
     process: Mutex<ProcessId>,
-    stopped_at: Mutex<Option<Duration>>,
+    /// From then on it is dead by rumour.
+    dead_from: Mutex<Option<Duration>>,
+    has_left: Mutex<bool>,
     /// While its daemon stops and is not dead: what has arrived.
     held: Mutex<Option<Vec<Arrival>>>,
 }
 
 impl Machine {
-    pub fn new(id: NodeId, volume: VolumeId) -> Self {
+    pub fn new(id: NodeId, volume: VolumeId, joined: Option<Duration>) -> Self {
         Self {
             id,
+            joined,
             volume,
             disk: Mutex::new(disk(id, volume, &Stored::new())),
             image: Mutex::default(),
             host: Mutex::default(),
             process: Mutex::new(ProcessId(0)),
-            stopped_at: Mutex::default(),
+            dead_from: Mutex::default(),
+            has_left: Mutex::default(),
             held: Mutex::default(),
         }
     }
@@ -77,7 +116,7 @@ impl Machine {
         let opened = at_once(Host::open(identity, &format!("m{}", self.id.0), self.disk.lock().clone()));
         *self.host.lock() = Some(opened.expect("memory can be listed"));
         *self.process.lock() = process;
-        *self.stopped_at.lock() = None;
+        *self.dead_from.lock() = None;
     }
 
     /// That of its daemon, or of the last one.
@@ -88,14 +127,14 @@ impl Machine {
     /// Its daemon stops, and messages wait for it; which process it is.
     pub fn hold(&self) -> ProcessId {
         *self.held.lock() = Some(Vec::new());
-        *self.stopped_at.lock() = Some(running().now());
+        *self.dead_from.lock() = Some(running().now() + RUMOUR_AFTER);
         self.process()
     }
 
     /// Its daemon goes on with what has arrived meanwhile; which process it is. `None`: it is dead.
     pub fn go_on(&self) -> Option<ProcessId> {
         let held = self.held.lock().take()?;
-        *self.stopped_at.lock() = None;
+        *self.dead_from.lock() = None;
         held.into_iter().for_each(|arrival| running().after(Duration::ZERO, arrival));
         Some(self.process())
     }
@@ -111,12 +150,35 @@ impl Machine {
     /// Its daemon ends at once; which process that was.
     pub fn stop(&self) -> ProcessId {
         *self.host.lock() = None;
-        *self.stopped_at.lock() = Some(running().now());
+        *self.dead_from.lock() = Some(running().now() + RUMOUR_AFTER);
         self.process()
     }
 
+    /// Its daemon ends, and never comes back, nor does its disk; which process that was. `says_so`: gossip need not find out.
+    pub fn leave(&self, says_so: bool) -> ProcessId {
+        let process = self.stop();
+        self.empty();
+        *self.has_left.lock() = true;
+        if says_so {
+            *self.dead_from.lock() = Some(running().now());
+        }
+        process
+    }
+
+    pub fn has_left(&self) -> bool {
+        *self.has_left.lock()
+    }
+
     pub fn is_dead_by_rumour(&self) -> bool {
-        self.stopped_at.lock().is_some_and(|at| running().now() >= at + RUMOUR_AFTER)
+        self.dead_from.lock().is_some_and(|from| running().now() >= from)
+    }
+
+    /// Has this process heard of it, and not forgotten it?
+    pub fn is_known_to(&self, process: ProcessId) -> bool {
+        let now = running().now();
+        let is_forgotten = self.dead_from.lock().is_some_and(|from| now >= from + FORGOTTEN_AFTER);
+        let heard_after = Duration::from_secs((u64::from(process.0) + self.id.0 as u64) % HEARD_SECONDS);
+        !is_forgotten && self.joined.is_none_or(|joined| now >= joined + heard_after)
     }
 
     pub fn empty(&self) {

@@ -1,7 +1,7 @@
 //! A member's own place as its keeper uses it: the disk takes its time, while others are answered from what is noted of it.
 
 use super::VOLUME;
-use super::line::{Machine, Noise, Stored, steps_of_put};
+use super::line::{Machines, Noise, steps_of_put};
 use super::removals::why_needed;
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::{clock_of, running};
@@ -22,7 +22,7 @@ pub struct OwnPlace {
     place: Arc<dyn Node>,
     noise: Arc<Mutex<Noise>>,
     /// All there are, and which of them this is.
-    machines: Vec<Arc<Machine>>,
+    machines: Machines,
     at: usize,
 }
 
@@ -31,17 +31,17 @@ impl OwnPlace {
         process: ProcessId,
         place: Arc<dyn Node>,
         noise: Arc<Mutex<Noise>>,
-        machines: &[Arc<Machine>],
+        machines: Machines,
         at: usize,
     ) -> Self {
-        Self { process, place, noise, machines: machines.to_vec(), at }
+        Self { process, place, noise, machines, at }
     }
 
     /// Has another member the same shard?
     fn is_copy(&self, key: ShardKey) -> bool {
         let is_same = |held: &ShardKey| (held.segment, held.index) == (key.segment, key.index);
-        let others = self.machines.iter().enumerate().filter(|(at, _)| *at != self.at);
-        ObjectId::of(key.segment).is_data && others.into_iter().any(|(_, machine)| machine.stored().keys().any(is_same))
+        let disks = self.machines.stored().into_iter().enumerate().filter(|(at, _)| *at != self.at);
+        ObjectId::of(key.segment).is_data && disks.into_iter().any(|(_, disk)| disk.keys().any(is_same))
     }
 
     async fn take_time(&self) {
@@ -85,8 +85,7 @@ impl Node for OwnPlace {
         let steps: &[Step] = if self.is_copy(key) { &[Step::Remove, Step::RemoveCopy] } else { &[Step::Remove] };
         running().reach(self.process, steps, false);
         self.take_time().await;
-        let disks: Vec<Stored> = self.machines.iter().map(|machine| machine.stored()).collect();
-        if let Some(why) = why_needed(VOLUME, &disks, self.at, key) {
+        if let Some(why) = why_needed(VOLUME, &self.machines.stored(), self.at, key) {
             running().complain(format!("m{}: {why}", self.at + 1));
         }
         let done = self.place.remove(key).await;

@@ -23,6 +23,10 @@ pub enum Turn {
     LatePut,
     /// A member is away until others have what it had, comes back, and is struck as it removes what is there twice now.
     Return,
+    /// A new member comes, with an empty disk.
+    Join,
+    /// A member leaves for good, with its disk: it says so or dies. Another may come in its place.
+    Leave,
     /// Nothing, for up to a time that is longer than each grace time.
     Rest,
 }
@@ -87,6 +91,8 @@ impl Plan {
             (Turn::Image, 1),
             (Turn::LatePut, weight(1)),
             (Turn::Return, weight(1)),
+            (Turn::Join, weight(1)),
+            (Turn::Leave, weight(1)),
             (Turn::Rest, weight(1)),
         ];
         let troubles = vec![

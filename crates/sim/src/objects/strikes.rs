@@ -38,17 +38,22 @@ impl World {
         // One that waits would be a second trouble.
         self.call_off_ambush();
         let trouble = chosen(&self.plan.troubles, |end| self.scheduler.below(end));
-        let position = self.scheduler.below(self.machines.len() as u64) as usize;
+        let position = self.a_member();
         self.begin_trouble(position, trouble);
     }
 
-    fn may_strike_member(&self) -> bool {
+    pub(super) fn a_member(&self) -> usize {
+        let present = self.machines.present();
+        present[self.scheduler.below(present.len() as u64) as usize]
+    }
+
+    pub(super) fn may_strike_member(&self) -> bool {
         self.trouble.is_none() && self.scheduler.now() >= self.calm_since + CALM
     }
 
     fn begin_trouble(&mut self, position: usize, trouble: Trouble) {
         self.faults += 1;
-        let machine = self.machines[position].clone();
+        let machine = self.machines.at(position);
         self.scheduler.tell(|| format!("m{}: {trouble:?}", machine.id.0));
         match trouble {
             Trouble::Stop => self.scheduler.pause(machine.hold(), true),
@@ -66,7 +71,7 @@ impl World {
     }
 
     pub(super) fn end_trouble(&mut self, position: usize) {
-        let machine = self.machines[position].clone();
+        let machine = self.machines.at(position);
         self.scheduler.tell(|| format!("m{} is back", machine.id.0));
         let hangs = || Some(machine.process()).filter(|process| self.scheduler.is_paused(*process));
         match machine.go_on().or_else(hangs) {
@@ -121,14 +126,15 @@ impl World {
         }
     }
 
+    fn processes_of_members(&self) -> Vec<ProcessId> {
+        self.machines.all().iter().map(|machine| machine.process()).collect()
+    }
+
     /// A fault waits for the next client, or for a member, at a step.
     pub(super) fn lay_ambush(&mut self) {
         let of_members = self.may_strike_member() && self.scheduler.chance(300);
         let (processes, steps) = match of_members {
-            true => (
-                self.machines.iter().map(|machine| machine.process()).collect(),
-                &[(Step::Put, 1), (Step::Record, 1), (Step::Remove, 2)][..],
-            ),
+            true => (self.processes_of_members(), &[(Step::Put, 1), (Step::Record, 1), (Step::Remove, 2)][..]),
             // Those that begin until another ambush is laid.
             false => (
                 (self.next_process..self.next_process + CLIENTS_AWAITED).map(ProcessId).collect(),
@@ -149,7 +155,7 @@ impl World {
     /// A process has come to where a fault waited for it.
     pub(super) fn spring(&mut self) {
         let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
-        if let Some(position) = self.machines.iter().position(|machine| machine.process() == process) {
+        if let Some(position) = self.machines.all().iter().position(|machine| machine.process() == process) {
             let trouble = match (ambush.stroke, ambush.step) {
                 (Stroke::Kill, _) => Trouble::Kill,
                 // Who is silent has no copy that others count on.
@@ -210,7 +216,7 @@ impl World {
         let position = self.strike(&[Trouble::Kill, Trouble::Stop]);
         self.wait(SETTINGS.rebuild_after * 5);
         self.end_trouble(position);
-        let processes = self.machines.iter().map(|machine| machine.process()).collect();
+        let processes = self.processes_of_members();
         let stroke = Stroke::Stop(Duration::ZERO);
         self.scheduler.lay(Some(Ambush { processes, step: Step::RemoveCopy, is_behind: false, passed_by: 0, stroke }));
         self.wait(SETTINGS.superseded_grace * 4);
@@ -220,7 +226,7 @@ impl World {
     /// One of these troubles for a member; which one.
     fn strike(&mut self, troubles: &[Trouble]) -> usize {
         let trouble = troubles[self.scheduler.below(troubles.len() as u64) as usize];
-        let position = self.scheduler.below(self.machines.len() as u64) as usize;
+        let position = self.a_member();
         self.begin_trouble(position, trouble);
         position
     }

@@ -56,8 +56,7 @@ struct Place<'d> {
 /// One of the choices for each, no two on one node and at most `domain_shards` in one domain; `None`: there are no such. A bipartite
 /// matching by augmenting paths (Kuhn 1955), where a domain is as many as it may hold.
 fn apart<T: Copy>(choices: &[Vec<(Place<'_>, T)>], domain_shards: usize) -> Option<Vec<T>> {
-    let mut matching =
-        Matching { choices, domain_shards, taken: BTreeMap::new(), chosen: vec![None; choices.len()] };
+    let mut matching = Matching { choices, domain_shards, taken: BTreeMap::new(), chosen: vec![None; choices.len()] };
     for who in 0..choices.len() {
         if !matching.settle(who, &mut Seen::default()) {
             return None;

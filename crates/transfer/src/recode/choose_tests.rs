@@ -103,7 +103,8 @@ fn a_domain_keeps_as_many_shards_as_an_even_spread_puts_there() {
     let mut candidates = MergeCandidates::new(Arc::default(), view.clone(), 0);
     let nodes = [[0, 2, 4], [0, 3, 5], [1, 2, 4], [1, 3, 5]];
     let sources = nodes.map(|nodes| record("replica:3", 9_000, &nodes));
-    let offered = (0..).zip(sources.clone()).flat_map(|(number, source)| candidates.offer(segment(number), source, "rs:4+2"));
+    let offered =
+        (0..).zip(sources.clone()).flat_map(|(number, source)| candidates.offer(segment(number), source, "rs:4+2"));
     assert_eq!(offered.collect::<Vec<_>>(), [(0..4).map(segment).collect::<Vec<_>>()]);
     let (fit, domain_shards) = fit(&algebra, &view, &sources[0], "rs:4+2").expect("they fit");
     let sources: Vec<&SegmentRecord> = sources.iter().collect();
@@ -176,7 +177,9 @@ fn by_trying(choices: &[Vec<(Place<'_>, usize)>], domain_shards: usize, taken: &
 fn a_choice_is_found_whenever_there_is_one() {
     // Three or four of whom each may have any of four nodes: of domains of their own, or of two domains.
     let domains: [[&str; 4]; 2] = [["a", "b", "c", "d"], ["a", "a", "a", "b"]];
-    for (who_count, domains, domain_shards) in [(3, domains[0], 1), (4, domains[0], 1), (3, domains[1], 2), (4, domains[1], 3)] {
+    for (who_count, domains, domain_shards) in
+        [(3, domains[0], 1), (4, domains[0], 1), (3, domains[1], 2), (4, domains[1], 3)]
+    {
         let place = |node: usize| Place { domain: domains[node], node: NodeId(node as u128) };
         let places_of = |bits: usize| (0..4).filter(move |node| bits >> node & 1 == 1).map(place);
         for bits in 0..1usize << (4 * who_count) {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 use weft_env::Env;
-use weft_format::records::{NodeRecord, NodeState, SegmentRecord};
+use weft_format::records::{NodeRecord, NodeState, PlacementRule, SegmentRecord};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::{NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
 use weft_nodes::wrappers::fault::Script;
@@ -65,6 +65,18 @@ impl House {
     /// Over nodes that combine.
     pub fn that_combines(node_count: usize) -> Self {
         Self::over(node_count, Settings { cache_bytes: 0, ..Settings::default() }, MemoryNode::that_combines)
+    }
+
+    /// Nodes in units of two, which may hold `unit_shards` of a segment.
+    pub fn in_pairs(node_count: usize, unit_shards: u32) -> Self {
+        let house = Self::new(node_count);
+        let member = |(i, node): (usize, &TestNode)| {
+            let record = NodeRecord { domain: format!("u{}", i / 2), ..node_record(i, NodeState::Active) };
+            (node.id, record, node.record.clone() as Arc<dyn Node>)
+        };
+        let members = house.nodes.iter().enumerate().map(member).collect();
+        house.fleet.set(members, PlacementRule { unit_shards, ..PlacementRule::default() });
+        house
     }
 
     fn over(node_count: usize, settings: Settings, adapt: fn(MemoryNode) -> MemoryNode) -> Self {

@@ -107,6 +107,32 @@ async fn copies_become_data_shards_and_only_parities_move() {
     }
 }
 
+#[tokio::test]
+async fn a_unit_keeps_as_many_of_the_shards_as_it_may_hold() {
+    let house = House::in_pairs(6, 2);
+    let (sources, data) = group_of(&house, "replica:3", "rs:4+2").await;
+    let merged = segment(1000);
+    let recoded = house.transfer.merge(merged, &sources, "rs:4+2").await.expect("merged");
+    assert_eq!((recoded.reused_count, recoded.written_count), (4, 2));
+    let record = Arc::new(recoded.record);
+    let nodes: BTreeSet<NodeId> = record.nodes().collect();
+    assert_eq!(nodes.len(), 6, "each on a node of its own, and so two in each unit");
+    // A unit is lost.
+    for unit in house.nodes.chunks(2) {
+        let of_unit = |index: &usize| unit.iter().any(|node| node.id == house.node_of(&record, *index).id);
+        house.lose(&record, &(0..6).filter(of_unit).collect::<Vec<_>>());
+        house.read_same(merged, &record, 0..data.len() as u64, &data).await;
+        house.heal();
+    }
+    // Three units with one shard each have no place for the data of four.
+    let house = House::in_pairs(6, 1);
+    let mut candidates = house.transfer.merge_candidates();
+    for number in 0..20 {
+        let record = house.write(segment(number), "replica:3", &bytes(SOURCE_BYTES, number)).await;
+        assert!(candidates.offer(segment(number), (*record).clone(), "rs:4+2").is_empty());
+    }
+}
+
 /// Bytes that each node was sent so far.
 fn received(house: &House) -> Vec<u64> {
     house.nodes.iter().map(|node| node.record.counts().bytes_written).collect()
