@@ -149,6 +149,14 @@ pub fn crowded(view: &View, places: &BTreeMap<ShardIndex, Vec<(NodeId, ShardKey)
     stay.into_iter().map(|(_, key)| key).filter(|key| key.generation > Generation::FIRST).collect()
 }
 
+/// Does some segment of a version have a shard that is [`crowded`], as far as members answered?
+#[must_use]
+pub fn is_crowded(view: &View, record: &ObjectRecord, findings: &Findings) -> bool {
+    let count = record.contents().map_or(0, |contents| contents.segments.len()) as u32;
+    let places = |number| places(name_hash(&record.name), record.stamp, number, findings);
+    (0..count).any(|number| !crowded(view, &places(number)).is_empty())
+}
+
 /// The record of a shard's segment, with no other place than that of this shard at `node`; `None`: the object's record has no such shard.
 #[must_use]
 pub fn own_place(record: &ObjectRecord, node: NodeId, key: ShardKey) -> Option<SegmentRecord> {

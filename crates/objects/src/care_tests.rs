@@ -87,6 +87,8 @@ fn of_shards_in_one_domain_the_earliest_stays_and_of_copies_the_first_counts() {
     // What is copied elsewhere under an earlier name takes its place.
     let there = places(&[copy, taken, at(4, 2, first), at(6, 0, 49)]);
     assert_eq!((crowded(&view, &there), needless(&there)), (Vec::new(), BTreeSet::from([copy])));
+    // Of two that lie beside the first, both.
+    assert_eq!(crowded(&view, &places(&[copy, taken, at(3, 2, 60)])), [copy.1, key(2, 60)]);
     // So it is with another member of the domain; what was put there stays.
     assert_eq!(crowded(&view, &places(&[at(2, 0, first), at(3, 1, 7)])), [key(1, 7)]);
     assert_eq!(crowded(&view, &places(&[at(2, 0, first), at(3, 1, first)])), []);

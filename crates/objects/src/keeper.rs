@@ -5,7 +5,7 @@ mod copies;
 mod leftovers;
 mod scrub;
 
-use crate::care::{Matter, Observed, Uploads, is_due, is_short, missing, needless, rebuild_after, targets};
+use crate::care::{Matter, Observed, Uploads, is_crowded, is_due, is_short, missing, needless, rebuild_after, targets};
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
@@ -297,7 +297,7 @@ impl Keeper {
                 continue;
             }
             let mut findings = store.find(hash, usize::from(record.width)).await;
-            if is_short(&record, &findings) {
+            if is_short(&record, &findings) || is_crowded(store.view(), &record, &findings) {
                 // Members that came later are closer now. What they do not have is not lost: it stays where it was put.
                 store.find_further(hash, &mut findings).await;
             }

@@ -133,20 +133,22 @@ impl Keeper {
         round: &mut Round,
     ) {
         let count = record.contents().map_or(0, |contents| contents.segments.len()) as u32;
-        let (hash, limit) = (name_hash(&record.name), rebuild_after(self.settings.rebuild_after, position));
+        let (hash, width) = (name_hash(&record.name), usize::from(record.width));
+        let limit = rebuild_after(self.settings.rebuild_after, position);
         for number in 0..count {
             let there = places(hash, record.stamp, number, findings);
             let now = self.env.clock.now();
             let mut due = crowded(store.view(), &there);
             due.retain(|key| self.observed.see(Matter::Crowded(*key), now) >= limit);
-            if due.is_empty() || has_planted(Planted::TwoAtOneMember) {
+            // What is missing has a place first.
+            if due.is_empty() || there.len() < width || has_planted(Planted::TwoAtOneMember) {
                 continue;
             }
             let needless = needless(&there);
             let Some(segment) = located(record, hash, number, findings, |_| 0, &needless) else { continue };
             let holders: BTreeSet<NodeId> = segment.nodes().collect();
             let refused: BTreeSet<NodeId> = refused.iter().chain(findings.silent.keys()).copied().collect();
-            let near = closest(store.view(), hash, usize::from(record.width));
+            let near = closest(store.view(), hash, width);
             let indices: Vec<ShardIndex> = due.iter().map(|key| key.index).collect();
             for (index, to) in targets(store.view(), &near, &holders, &refused, &indices) {
                 // The record first: a shard without one is a leftover.
