@@ -18,8 +18,10 @@ pub enum Step {
     JournalCommit,
     /// It commits metadata, the record of a segment that is as long as any among it: what follows in the file is in another.
     WholeSegmentCommit,
-    /// It has a node store a shard.
+    /// It has a node store something.
     Put,
+    /// It has a node store a shard of a segment.
+    ShardPut,
     /// It has a node remove a shard.
     Remove,
     /// A member removes a shard that another has as well.

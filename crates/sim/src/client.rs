@@ -22,6 +22,8 @@ pub struct Programs {
     pub is_stopping: AtomicBool,
     /// They do little: much time is to pass in few steps.
     pub is_slow: AtomicBool,
+    /// They are to do so many large writes soon.
+    pub large_writes_left: AtomicU64,
     /// Of each program, how many operations that sync succeeded and how many did not since faults stopped.
     pub syncs: Mutex<Vec<(u64, u64)>>,
     /// What is not as promised.
@@ -39,6 +41,11 @@ impl Programs {
     /// Faults have stopped: from now on programs can sync.
     pub fn count_syncs(&self) {
         self.syncs.lock().fill((0, 0));
+    }
+
+    /// Is it the turn of a large write?
+    pub fn takes_large_write(&self) -> bool {
+        self.large_writes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// A program that could not sync anything since, though it tried several times.

@@ -16,6 +16,8 @@ use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
 use weft_meta::{MetaError, Store};
 
+/// A node is emptied where more than these are active, as many as the longest code has shards.
+const CODE_SHARDS_MAX: usize = 4;
 /// The most places of a volume.
 const PLACES_MAX: usize = 8;
 
@@ -24,6 +26,8 @@ const PLACES_MAX: usize = 8;
 pub enum Command {
     /// `weft node drain`: a node is emptied.
     Drain,
+    /// The same, with perhaps too few nodes left to take what it has.
+    DrainOneOfFew,
     /// `weft node drain --undo`.
     Restore,
     /// `weft node replace`: a new place takes a node's name.
@@ -77,9 +81,16 @@ impl World {
 
     /// Gives a command in a process of its own.
     pub fn command(&mut self, command: Command) -> ProcessId {
+        let process = self.command_on(&self.disk.clone(), command);
+        self.commands.push(process);
+        process
+    }
+
+    /// Gives a command to the metadata on this disk.
+    pub(crate) fn command_on(&mut self, disk: &Arc<MetadataDisk>, command: Command) -> ProcessId {
         let process = self.new_process();
         let (env, runtime) = env_of(process);
-        let (disk, places) = (self.disk.clone(), self.places.clone());
+        let (disk, places) = (disk.clone(), self.places.clone());
         self.scheduler.start(process, "command", move || {
             match perform(command, &disk, &places, process, &env, &runtime) {
                 Ok(()) => running().tell(|| format!("{command:?} is done")),
@@ -87,12 +98,11 @@ impl World {
             }
             running().kill(process);
         });
-        self.commands.push(process);
         process
     }
 
     /// The mount sets a policy, as `weft policy set` has it do.
-    fn set_policy(&self) {
+    pub(crate) fn set_policy(&self) {
         let Some(mount) = &self.mount else { return };
         let Some(volume) = mount.volume.lock().clone() else { return };
         let code = CODES[self.below(CODES.len() as u64) as usize];
@@ -137,7 +147,8 @@ fn perform(
     let catalogue = StoreCatalogue::new(store.clone());
     let job = Job::new(&env.clock);
     match command {
-        Command::Drain => change_node(&store, NodeState::Active, NodeState::Draining),
+        Command::Drain if active(&store).map_err(|error| error.to_string())?.len() <= CODE_SHARDS_MAX => Ok(()),
+        Command::Drain | Command::DrainOneOfFew => change_node(&store, NodeState::Active, NodeState::Draining),
         Command::Restore => change_node(&store, NodeState::Draining, NodeState::Active),
         Command::Add => add(&store, places).map(drop).map_err(|error| error.to_string()),
         Command::Replace => replace(&store, places).map_err(|error| error.to_string()),
@@ -177,19 +188,14 @@ fn active(store: &Store) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
     Ok(store.nodes()?.into_iter().filter(|(_, node)| node.state == NodeState::Active).collect())
 }
 
-/// A node goes from one state to another. Enough active ones stay for every code.
+/// A node goes from one state to another.
 fn change_node(store: &Store, from: NodeState, to: NodeState) -> Result<(), String> {
     let change = || -> Result<(), MetaError> {
         let nodes = store.nodes()?;
         // A node that another has taken the name of is emptied for good.
         let fit = |(id, node): &&(NodeId, NodeRecord)| node.state == from && !nodes::is_replaced(*id, node);
         let fitting: Vec<_> = nodes.iter().filter(fit).collect();
-        let (true, Some((id, old))) = (
-            from != NodeState::Active || active(store)?.len() > 4,
-            fitting.get(running().below(fitting.len() as u64) as usize),
-        ) else {
-            return Ok(());
-        };
+        let Some((id, old)) = fitting.get(running().below(fitting.len() as u64) as usize) else { return Ok(()) };
         store.update_node(*id, old, &NodeRecord { state: to, ..old.clone() })?;
         store.flush()
     };

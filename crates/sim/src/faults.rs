@@ -3,9 +3,11 @@
 pub mod http;
 
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
+use crate::commands::Command;
 use crate::metadata::MetadataDisk;
 use crate::place::Condition;
 use crate::scheduler::running;
+use crate::sequences::Sequence;
 use crate::weights::chosen;
 use crate::world::World;
 use http::{HttpFault, WEIGHTS as HTTP_WEIGHTS};
@@ -60,6 +62,8 @@ pub enum Fault {
     Command,
     /// Nothing, for a while.
     Calm,
+    /// A whole sequence of events.
+    Sequence(Sequence),
     /// What strikes where nodes are reached over HTTP only.
     Http(HttpFault),
 }
@@ -78,7 +82,7 @@ const WEIGHTS: [(Fault, u64); 17] = [
     (Fault::Jump, 4),
     (Fault::Lose, 8),
     (Fault::FillMetadata, 4),
-    (Fault::OlderCopy, 3),
+    (Fault::OlderCopy, 6),
     (Fault::Command, 24),
     (Fault::Calm, 8),
     (Fault::LoseMetadata, 12),
@@ -112,6 +116,8 @@ const NEVER_AWAY_PER_MILLE: u64 = 200;
 const CLOCK_OFF_MS_MAX: u64 = 20_000;
 /// The network fails for so long at most.
 const SILENCE_MS_MAX: u64 = 5_000;
+/// In so many of a thousand cases the older copy is made a moment ago, and has most of what files need.
+const COPY_NOW_PER_MILLE: u64 = 700;
 /// Nodes are told of an opening within this time, ...
 const TIME_TO_TELL: Duration = Duration::from_secs(60);
 /// ... and a worker does everything that it does by itself at least once.
@@ -127,20 +133,28 @@ impl Mixture {
             _ => true,
         };
         let is_never_away = world.chance(NEVER_AWAY_PER_MILLE);
-        let chosen = WEIGHTS.into_iter().filter(|(fault, _)| {
-            // No number is drawn for these: the other histories are what they would be without these faults.
-            match fault {
-                Fault::LoseMetadata => return world.plan.replica.is_some(),
-                Fault::Silence => return world.plan.has_silence,
-                _ => {}
-            }
-            let is_chosen = world.chance(KIND_PER_MILLE);
-            let is_away = is_never_away && matches!(fault, Fault::Noise | Fault::Part | Fault::Pause);
-            is_possible(*fault) && !is_away && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
-        });
+        let chosen: Vec<_> = WEIGHTS
+            .into_iter()
+            .filter(|(fault, _)| {
+                // No number is drawn for these: the other histories are what they would be without these faults.
+                match fault {
+                    Fault::LoseMetadata => return world.plan.replica.is_some(),
+                    Fault::Silence => return world.plan.has_silence,
+                    _ => {}
+                }
+                let is_chosen = world.chance(KIND_PER_MILLE);
+                let is_away = is_never_away && matches!(fault, Fault::Noise | Fault::Part | Fault::Pause);
+                is_possible(*fault) && !is_away && (is_chosen || matches!(fault, Fault::KillMount | Fault::Command))
+            })
+            .collect();
+        let sequences: Vec<_> = Sequence::WEIGHTS
+            .into_iter()
+            .filter(|(sequence, _)| world.chance(KIND_PER_MILLE) && !(world.plan.is_brief && sequence.is_long()))
+            .map(|(sequence, weight)| (Fault::Sequence(sequence), weight))
+            .collect();
         let of_http = HTTP_WEIGHTS.iter().map(|(fault, weight)| (Fault::Http(*fault), *weight));
         let of_http = of_http.filter(|_| world.plan.http.is_some() && !is_never_away);
-        Self { faults: chosen.chain(of_http).collect(), is_never_away }
+        Self { faults: chosen.into_iter().chain(sequences).chain(of_http).collect(), is_never_away }
     }
 
     /// The next.
@@ -258,6 +272,7 @@ impl World {
             }
             Fault::LoseMetadata => self.lose_metadata(),
             Fault::OlderCopy => self.care_by_older_copy(),
+            Fault::Sequence(sequence) => self.happen(sequence),
             Fault::Http(fault) => self.strike_http(fault),
             Fault::Command => self.give_command(),
             Fault::Calm => {
@@ -353,24 +368,34 @@ impl World {
     /// a shard that is needed is removed.
     fn care_by_older_copy(&mut self) {
         self.places.all().iter().for_each(|place| place.heal());
+        if self.chance(COPY_NOW_PER_MILLE) {
+            // The next mount makes it an older one.
+            self.older_copy = Some(self.disk.durable());
+            self.kill_mount();
+            self.start_mount();
+        }
         self.idle(TIME_TO_TELL, STEPS_OF_CALM);
         let Some(copy) = self.older_copy.as_ref().map(MemoryKv::fork) else { return };
         if !self.is_known_to_be_older(&copy) {
             return;
         }
-        let (process, stop) = self.worker_of(&MetadataDisk::of(copy));
-        self.scheduler.tell(|| format!("{process:?} has an older copy of the metadata"));
+        let disk = MetadataDisk::of(copy);
+        let (process, stop) = self.worker_of(&disk);
+        self.scheduler
+            .tell(|| format!("{process:?} has an older copy of the metadata, and there a node is to be emptied"));
+        let commander = self.command_on(&disk, Command::DrainOneOfFew);
         self.idle(TIME_TO_CARE, STEPS_OF_CALM);
+        self.scheduler.kill(commander);
         self.scheduler.kill(process);
         std::mem::forget(stop);
     }
 
     /// The processes that have the volume mounted.
-    fn mounted(&self) -> Vec<ProcessId> {
+    pub(crate) fn mounted(&self) -> Vec<ProcessId> {
         self.mount.iter().map(|mount| mount.process).chain(self.members.iter().copied()).collect()
     }
 
-    fn a_place(&self) -> usize {
+    pub(crate) fn a_place(&self) -> usize {
         self.below(self.places.all().len() as u64) as usize
     }
 
@@ -407,7 +432,7 @@ impl World {
 
     /// Lets everybody recover for a while. May a place lose something then? Every code survives one loss, and a shard that could not be
     /// stored is one.
-    fn is_whole_but_for_one(&mut self) -> bool {
+    pub(crate) fn is_whole_but_for_one(&mut self) -> bool {
         // A mount that stops before a commit may commit later what was stored while nodes were away.
         self.call_off_ambush();
         self.places.all().iter().for_each(|place| place.heal());

@@ -42,8 +42,10 @@ pub struct Outcome {
 pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
     let mut world = World::new(&scheduler, seed, length);
-    if let Err(complaint) = world.live(length) {
-        world.programs.complain(complaint);
+    match world.live(length) {
+        // It may have ended by one.
+        Err(complaint) if !world.has_complaints() => world.programs.complain(complaint),
+        _ => {}
     }
     let mut complaints = std::mem::take(&mut *world.programs.complaints.lock());
     complaints.extend(scheduler.take_complaints());
@@ -79,16 +81,13 @@ impl World {
             self.choose_as(number);
             let steps = 50 + self.below(between);
             self.go_on(steps)?;
-            if !self.programs.complaints.lock().is_empty() {
-                break;
-            }
             if !length.without.contains(&number) {
                 self.scheduler.tell(|| format!("fault {number}:"));
                 self.strike(&mixture);
                 self.faults += 1;
             }
         }
-        if !self.programs.complaints.lock().is_empty() {
+        if self.has_complaints() {
             return Ok(());
         }
         self.end_well(if length.is_brief { BRIEF_AFTER_FAULTS } else { AFTER_FAULTS })
@@ -98,7 +97,10 @@ impl World {
     pub(crate) fn go_on(&mut self, steps: u64) -> Result<(), String> {
         let (scheduler, end) = (self.scheduler.clone(), self.scheduler.steps() + steps);
         loop {
-            match scheduler.run(end.saturating_sub(scheduler.steps()), || scheduler.is_sprung()) {
+            match scheduler
+                .run(end.saturating_sub(scheduler.steps()), || scheduler.is_sprung() || self.has_complaints())
+            {
+                _ if self.has_complaints() => return Err("it ends with a complaint".into()),
                 Ended::Stuck => return Err(format!("nothing goes on: {:?}", scheduler.waiting())),
                 Ended::Done => self.spring(),
                 Ended::TooLong => return Ok(()),

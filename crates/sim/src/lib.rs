@@ -7,7 +7,7 @@
 //!
 //! The loop: `a seed -> a world -> steps and faults -> the faults end -> everything is there and whole, or a complaint`.
 //!
-//! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
+//! Start reading at `history.rs`, then `world.rs` (who takes part), `faults.rs`, `ambush.rs`, `sequences.rs`, `recovery.rs`, `commands.rs`, `checks.rs`, `workload.rs` and `client.rs` (what
 //! programs do), `meddling.rs`, `model.rs` (what is promised to them) and `scheduler.rs`; `many.rs` and `many_care.rs` have several mounts, `engine/mod.rs` is the metadata engine by itself, `gossip.rs` the daemons'
 //! membership, `objects.rs` the store without a catalogue; `place.rs` and `metadata.rs` are the disks, `node.rs` and `http.rs` the ways to places.
 
@@ -38,6 +38,7 @@ pub mod place;
 pub mod product_log;
 pub mod recovery;
 pub mod scheduler;
+mod sequences;
 mod shared_files;
 pub mod shrink;
 pub mod volume_files;

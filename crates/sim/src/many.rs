@@ -3,13 +3,16 @@
 //! until their session is over. `many_care.rs` has histories of them with workers, commands and faults of nodes.
 
 use crate::ambush::ProcessId;
+use crate::client::Programs;
 use crate::length::Length;
 use crate::linear::{Call, is_linearizable};
 use crate::metadata::{MetadataDisk, SILENCE, SimKv};
 use crate::names::{Answer, NameOperation, Names};
 use crate::scheduler::{Scheduler, env_of, running};
 use crate::shared_files::{MACHINES, SharedFiles, Versions};
-use crate::world::{Places, Plan, VOLUME, World, members, node_id, node_record, transfer};
+use crate::world::{
+    Places, Plan, SLOW_MS, SLOW_OPERATIONS_PER_MILLE, VOLUME, World, members, node_id, node_record, transfer,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -212,6 +215,7 @@ impl Many {
         let mount = Mount { process, volume: Arc::default(), programs: Arc::default() };
         let (slot, places, told, tokens) =
             (mount.volume.clone(), self.world.places.clone(), self.told.clone(), self.next_token.clone());
+        let pace = self.world.programs.clone();
         let (running_programs, has_care, long_pause_per_mille) =
             (mount.programs.clone(), self.has_care, self.long_pause_per_mille);
         self.world.scheduler.tell(|| format!("{process:?} mounts on machine {number}"));
@@ -234,6 +238,7 @@ impl Many {
                     long_pause_per_mille,
                     files: has_care.then(|| SharedFiles::new(volume.clone(), number, of_mount == 0, env.clock.clone())),
                     volume: volume.clone(),
+                    pace: pace.clone(),
                     told: told.clone(),
                     tokens: tokens.clone(),
                     clock: env.clock.clone(),
@@ -332,6 +337,8 @@ struct Program {
     /// Whole files that it uses, too.
     files: Option<SharedFiles>,
     volume: Arc<Volume>,
+    /// How much it is to do.
+    pace: Arc<Programs>,
     told: Arc<Mutex<Told>>,
     tokens: Arc<AtomicUsize>,
     clock: Arc<dyn Clock>,
@@ -353,10 +360,14 @@ impl Program {
             let below = |end: usize| running().below(end as u64) as usize;
             self.clock.block(Duration::from_micros(running().below(PAUSE_US_MAX)));
             if let Some(files) = &self.files {
-                if running().chance(self.long_pause_per_mille) {
+                while self.pace.is_slow.load(Ordering::Relaxed) && !running().chance(SLOW_OPERATIONS_PER_MILLE) {
+                    self.clock.block(Duration::from_millis(SLOW_MS));
+                }
+                let is_large_write = self.pace.takes_large_write();
+                if !is_large_write && running().chance(self.long_pause_per_mille) {
                     self.clock.block(Duration::from_millis(running().below(LONG_PAUSE_MS_MAX)));
                 }
-                if running().chance(500) {
+                if is_large_write || running().chance(500) {
                     files.step(|change| change(&mut self.told.lock().versions));
                     self.told.lock().operations += 1;
                     continue;

@@ -8,6 +8,8 @@ use crate::length::Length;
 use crate::many::{MOUNTS, Many, Mount};
 use crate::metadata::SILENCE;
 use crate::scheduler::{Scheduler, running};
+use crate::sequences::Sequence;
+use crate::weights::chosen;
 use crate::world::CODES;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,8 +21,8 @@ const PROGRAMS: usize = 2;
 /// The most faults of a history.
 pub const FAULTS_MAX: u64 = 16;
 const STEPS_BETWEEN: u64 = 3_000;
-/// Of these one is chosen for a history.
-const AMBUSH_PER_MILLE: [u64; 3] = [0, 0, 600];
+/// How many of a thousand faults are ambushes, and whole sequences, beside those of the mixture. Of these one is chosen for a history.
+const AMBUSH_AND_SEQUENCE_PER_MILLE: [(u64, u64); 4] = [(0, 0), (0, 0), (600, 0), (0, 600)];
 /// Between two looks at who is there.
 const STEPS_OF_LOOK: u64 = 500;
 /// How many of a thousand commands set a policy.
@@ -53,13 +55,18 @@ pub struct Outcome {
 #[must_use]
 pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
-    let mut cared =
-        Cared { many: Many::new(&scheduler, seed, true), mounts: Vec::new(), begun: 0, ambush_per_mille: 0 };
+    let mut cared = Cared {
+        many: Many::new(&scheduler, seed, true),
+        mounts: Vec::new(),
+        begun: 0,
+        ambush_and_sequence_per_mille: (0, 0),
+    };
     let ended = cared.live(length);
     let mut complaints = scheduler.take_complaints();
     complaints.extend(std::mem::take(&mut *cared.many.world.programs.complaints.lock()));
     complaints.extend(std::mem::take(&mut cared.many.told.lock().versions.complaints));
-    complaints.extend(ended.err());
+    // It may have ended by one.
+    complaints.extend(ended.err().filter(|_| complaints.is_empty()));
     complaints.iter().for_each(|complaint| scheduler.tell(|| format!("COMPLAINT {complaint}")));
     let (lines, digest) = scheduler.told();
     let outcome = Outcome {
@@ -82,8 +89,8 @@ struct Cared {
     /// By machine.
     mounts: Vec<Mount>,
     begun: u64,
-    /// How many of a thousand faults are ambushes, beside those of the mixture.
-    ambush_per_mille: u64,
+    /// How many of a thousand faults are ambushes, and whole sequences, beside those of the mixture.
+    ambush_and_sequence_per_mille: (u64, u64),
 }
 
 impl Cared {
@@ -91,7 +98,8 @@ impl Cared {
         self.many.format()?;
         let mixture = Mixture::of(&self.many.world);
         let faults = self.many.world.below(FAULTS_MAX + 1).min(length.faults);
-        self.ambush_per_mille = AMBUSH_PER_MILLE[self.many.world.below(AMBUSH_PER_MILLE.len() as u64) as usize];
+        let kinds = AMBUSH_AND_SEQUENCE_PER_MILLE;
+        self.ambush_and_sequence_per_mille = kinds[self.many.world.below(kinds.len() as u64) as usize];
         (0..self.many.world.plan.workers).for_each(|_| self.many.world.start_worker());
         for machine in 0..MOUNTS {
             let mount = self.mount(machine);
@@ -115,7 +123,7 @@ impl Cared {
     }
 
     fn has_complaints(&self) -> bool {
-        !self.many.told.lock().versions.complaints.is_empty()
+        self.many.world.has_complaints() || !self.many.told.lock().versions.complaints.is_empty()
     }
 
     fn mount(&mut self, machine: usize) -> Mount {
@@ -167,7 +175,14 @@ impl Cared {
     fn strike(&mut self, mixture: &Mixture) {
         let world = &mut self.many.world;
         let scheduler = world.scheduler.clone();
-        let fault = if world.chance(self.ambush_per_mille) { Fault::Ambush } else { mixture.choose(world) };
+        let (ambush_per_mille, sequence_per_mille) = self.ambush_and_sequence_per_mille;
+        let fault = match world.below(1000) {
+            number if number < ambush_per_mille => Fault::Ambush,
+            number if number < sequence_per_mille => {
+                Fault::Sequence(chosen(&Sequence::WEIGHTS, |end| world.below(end)))
+            }
+            _ => mixture.choose(world),
+        };
         match fault {
             Fault::KillMount => {
                 let process = self.mounts[world.below(MOUNTS as u64) as usize].process;
@@ -185,6 +200,7 @@ impl Cared {
                 (0..world.plan.workers).for_each(|_| world.start_worker());
             }
             Fault::Command if world.chance(POLICY_PER_MILLE) => self.set_policy(),
+            Fault::Sequence(Sequence::Conversions) => self.set_policy(),
             // An engine that many share has no older copy: it is a service of its own.
             Fault::OlderCopy | Fault::LoseMetadata => {}
             other => world.strike_with(other, mixture),

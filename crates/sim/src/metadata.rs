@@ -9,12 +9,14 @@
 mod feeds;
 
 use crate::ambush::{ProcessId, Step};
+use crate::place::Place;
 use crate::scheduler::Scheduler;
+use crate::world::place_of;
 use feeds::{Feeds, News, Quality};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use weft_env::sync::{Sender, channel};
 use weft_env::turns;
@@ -46,6 +48,8 @@ pub struct MetadataDisk {
     state: Mutex<State>,
     /// Do many change it, each with a session?
     is_shared: bool,
+    /// Where the shards are that it names.
+    places: Mutex<Vec<Weak<Place>>>,
 }
 
 #[derive(Default)]
@@ -102,7 +106,7 @@ impl MetadataDisk {
     #[must_use]
     pub fn of(file: MemoryKv) -> Arc<Self> {
         let state = State { file: Arc::new(file), ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), is_shared: false })
+        Arc::new(Self { state: Mutex::new(state), ..Self::default() })
     }
 
     /// An engine that many processes share. Sessions of processes that are dead or stopped end. How well members hear of each other's
@@ -115,6 +119,11 @@ impl MetadataDisk {
         disk.state.lock().feeds.quality = quality;
         disk.clone().watch(scheduler, BTreeMap::new());
         disk
+    }
+
+    /// Shards may be at this place from now on, which is that of the next node.
+    pub fn note_place(&self, place: &Arc<Place>) {
+        self.places.lock().push(Arc::downgrade(place));
     }
 
     /// Do many change it?
@@ -321,8 +330,8 @@ fn steps_of(batch: &Batch, segments: &[WrittenSegment]) -> Vec<Step> {
 struct WrittenSegment {
     segment: SegmentId,
     record: SegmentRecord,
-    /// It had no record before.
-    is_new: bool,
+    /// The one that it had before.
+    before: Option<SegmentRecord>,
 }
 
 /// Has a node been given up, and not been seen since?
@@ -381,26 +390,48 @@ impl SimKv {
         let view = self.view();
         let written = batch.writes.iter().filter_map(|(key, value)| {
             let (Some(Key::Segment(segment)), Some(value)) = (Key::parse(key), value) else { return None };
-            let is_new = view.as_ref().is_ok_and(|view| view.get(key).is_ok_and(|before| before.is_none()));
-            Some(WrittenSegment { segment, record: SegmentRecord::decode(value).ok()?, is_new })
+            let before = view.as_ref().ok()?.get(key).ok()?;
+            let before = before.and_then(|before| SegmentRecord::decode(&before).ok());
+            Some(WrittenSegment { segment, record: SegmentRecord::decode(value).ok()?, before })
         });
         written.collect()
     }
 
-    /// Complains where segments that were committed a moment ago have a shard on a node that the volume does not have, or lack one though no
-    /// node was away.
+    /// Complains where segments that were committed a moment ago have a shard on a node that the volume does not have, or where it was never
+    /// stored, or two on one node, or lack one though no node was away.
     fn check_segments(&self, segments: &[WrittenSegment]) {
         let Ok(view) = self.view() else { return };
         let node = |node| view.get(&Key::Node(node).encode()).ok().flatten();
-        for WrittenSegment { segment, record, is_new } in segments {
+        for WrittenSegment { segment, record, before } in segments {
             for node in record.shards.iter().flatten().map(|shard| shard.node).filter(|id| node(*id).is_none()) {
                 let complaint = format!("{segment} is committed with a shard on {node}, which is no node any more");
                 Self::scheduler().complain(complaint);
             }
             let lacks = record.shards.iter().any(Option::is_none);
-            if lacks && *is_new && Self::scheduler().is_calm(self.process, CALM) && !has_lost_nodes(&view) {
+            if lacks && before.is_none() && Self::scheduler().is_calm(self.process, CALM) && !has_lost_nodes(&view) {
                 Self::scheduler().complain(format!("{segment} is committed with shards missing, and no node was away"));
             }
+            let mut nodes: Vec<NodeId> = record.nodes().collect();
+            nodes.sort_unstable();
+            if nodes.windows(2).any(|pair| pair[0] == pair[1]) {
+                Self::scheduler().complain(format!("{segment} is committed with two shards on one node"));
+            }
+            self.check_stored(*segment, record, before.as_ref());
+        }
+    }
+
+    /// Complains of shards that a record names, and the one before did not, which are not where it says, and of those of another length.
+    fn check_stored(&self, segment: SegmentId, record: &SegmentRecord, before: Option<&SegmentRecord>) {
+        let places = self.disk.places.lock().clone();
+        for (_, key, location) in record.located(segment) {
+            let Some(place) = places.get(place_of(location.node)).and_then(Weak::upgrade) else { continue };
+            let is_new = before.is_none_or(|before| !before.has_at(segment, location.node, key));
+            let problem = match place.stored_bytes(key, record.shard_bytes()) {
+                None if is_new => "which it does not have",
+                Some(bytes) if bytes != record.shard_bytes() => "which has another length there",
+                _ => continue,
+            };
+            Self::scheduler().complain(format!("{segment} is committed with {key} on {}, {problem}", place.name()));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::ambush::{ProcessId, Step};
 use crate::place::{MESSAGE_US_MAX, Place, State};
-use crate::scheduler::running;
+use crate::scheduler::{Scheduler, running};
 use async_trait::async_trait;
 use bytes::Bytes;
 use std::ops::Range;
@@ -10,10 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use weft_format::ShardKey;
+use weft_format::records::{OPENINGS, is_replica};
 use weft_nodes::NodeError;
 use weft_nodes::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 
 const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
+/// A call takes no longer, whatever the node does: that is the longest deadline of `weft_transfer`, and some time to see it.
+const LONGEST_CALL: Duration = Duration::from_secs(1_300);
+const LOOKS_AGAIN: Duration = Duration::from_secs(60);
 
 /// A place as one process sees it. Where it stores or removes something, a fault may wait.
 pub struct SimNode {
@@ -33,10 +37,10 @@ impl SimNode {
         Arc::new(Self { place, way, process })
     }
 
-    async fn change(&self, step: Step, done: impl Future<Output = Result<(), NodeError>>) -> Result<(), NodeError> {
-        running().reach(self.process, &[step], false);
+    async fn change(&self, steps: &[Step], done: impl Future<Output = Result<(), NodeError>>) -> Result<(), NodeError> {
+        running().reach(self.process, steps, false);
         let done = done.await;
-        running().reach(self.process, &[step], true);
+        running().reach(self.process, steps, true);
         done
     }
 }
@@ -52,7 +56,9 @@ impl Node for SimNode {
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        self.change(Step::Put, self.way.put(key, parts)).await?;
+        let is_shard = key.segment != OPENINGS && !is_replica(key.segment);
+        let steps: &[Step] = if is_shard { &[Step::Put, Step::ShardPut] } else { &[Step::Put] };
+        self.change(steps, self.way.put(key, parts)).await?;
         self.place.put_was_answered(key);
         Ok(())
     }
@@ -70,7 +76,7 @@ impl Node for SimNode {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.change(Step::Remove, self.way.remove(key)).await
+        self.change(&[Step::Remove], self.way.remove(key)).await
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
@@ -105,19 +111,18 @@ impl Messages {
             let arrive = move |is_first: bool| {
                 let scheduler = running();
                 if !place.hears(process) || scheduler.chance(lost) {
-                    // Nobody ever says so.
-                    std::mem::forget(tell.take());
+                    tell.take().into_iter().for_each(|tell| is_given_up(&scheduler, process, tell));
                     return;
                 }
                 let done = place.perform(&work);
                 if !is_first {
                     return;
                 }
+                let tell = tell.take();
                 if !place.is_heard_by(process) || scheduler.chance(lost) {
-                    std::mem::forget(tell.take());
+                    tell.into_iter().for_each(|tell| is_given_up(&scheduler, process, tell));
                     return;
                 }
-                let tell = tell.take();
                 scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
                     if let Some(tell) = tell {
                         // Nobody may wait any more.
@@ -142,6 +147,30 @@ impl Messages {
             Err(_) => std::future::pending().await,
         }
     }
+}
+
+/// Nobody ever answers, and nobody says so. Complains of who still waits when each call of the product has ended.
+fn is_given_up<T: 'static>(scheduler: &Scheduler, process: ProcessId, tell: oneshot::Sender<T>) {
+    look_later(scheduler, LONGEST_CALL, move |scheduler| {
+        let is_over = tell.is_closed() || !scheduler.is_alive(process);
+        if !is_over && scheduler.has_run_for(process, LONGEST_CALL) {
+            scheduler.complain(format!("{process:?} waits for a node for {} s", LONGEST_CALL.as_secs()));
+        }
+        is_over
+    });
+}
+
+/// Has `is_over` asked after `time`, and again after each minute until it says so.
+fn look_later(scheduler: &Scheduler, time: Duration, is_over: impl Fn(&Scheduler) -> bool + 'static) {
+    scheduler.after(time, move || {
+        let scheduler = running();
+        if is_over(&scheduler) {
+            // What is dropped would wake who waits.
+            std::mem::forget(is_over);
+        } else {
+            look_later(&scheduler, LOOKS_AGAIN, is_over);
+        }
+    });
 }
 
 #[async_trait]

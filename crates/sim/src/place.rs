@@ -13,6 +13,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::Duration;
 use weft_format::ShardKey;
+use weft_format::records::{OPENINGS, is_replica};
 use weft_format::shard::{Digest, ShardIdentity, verify_object};
 use weft_nodes::node::{NodeIdentity, Page, ShardStat, Space};
 use weft_nodes::{NodeError, NodeErrorKind};
@@ -69,6 +70,8 @@ pub(crate) struct State {
     ever: BTreeSet<ShardKey>,
     /// Shards with a wrong bit.
     rotten: BTreeSet<ShardKey>,
+    /// Shards that it had and lost without being asked to.
+    lost: BTreeSet<ShardKey>,
     /// Processes whose requests do not arrive, and those to whom no answer does.
     cut_off: BTreeSet<ProcessId>,
     unheard: BTreeSet<ProcessId>,
@@ -236,17 +239,15 @@ impl Place {
     pub fn rot(&self, scheduler: &Scheduler) -> bool {
         let mut state = self.state.lock();
         let keys: Vec<ShardKey> = state.shards.keys().copied().collect();
-        let Some(key) = keys.get(scheduler.below(keys.len() as u64) as usize) else { return false };
-        let Some(stored) = state.shards.get_mut(key) else { return false };
-        let mut bytes = stored.bytes.to_vec();
-        let at = scheduler.below(bytes.len() as u64) as usize;
-        if bytes.is_empty() {
-            return false;
-        }
-        bytes[at] ^= 1 << scheduler.below(8);
-        stored.bytes = bytes.into();
-        state.rotten.insert(*key);
-        true
+        keys.get(scheduler.below(keys.len() as u64) as usize).is_some_and(|key| state.rot(*key, scheduler))
+    }
+
+    /// A bit turns in each of its shards of data. How many there are.
+    pub fn rot_all(&self, scheduler: &Scheduler) -> usize {
+        let mut state = self.state.lock();
+        let keys: Vec<ShardKey> = state.shards.keys().copied().collect();
+        let is_data = |key: &&ShardKey| key.segment != OPENINGS && !is_replica(key.segment);
+        keys.iter().filter(is_data).filter(|key| state.rot(**key, scheduler)).count()
     }
 
     /// Keeps what it has now, to be rolled back to it.
@@ -263,15 +264,17 @@ impl Place {
         state.removed.clear();
         let gone = now.keys().filter(|key| !state.shards.contains_key(key)).count();
         let back = state.shards.keys().filter(|key| !now.contains_key(key)).count();
+        state.lost.extend(now.into_keys());
         (gone, back)
     }
 
     /// It loses every shard of data for which the coin falls, as a disk of yesterday has.
     pub fn forget_some(&self, scheduler: &Scheduler, per_mille: u64) -> usize {
         let mut state = self.state.lock();
-        let before = state.shards.len();
-        state.shards.retain(|key, _| key.segment == weft_format::records::OPENINGS || !scheduler.chance(per_mille));
-        before - state.shards.len()
+        let is_gone = |key: &ShardKey, _: &mut Stored| key.segment != OPENINGS && scheduler.chance(per_mille);
+        let gone: Vec<ShardKey> = state.shards.extract_if(.., is_gone).map(|(key, _)| key).collect();
+        state.lost.extend(&gone);
+        gone.len()
     }
 
     /// The shards on it without a wrong bit.
@@ -279,6 +282,15 @@ impl Place {
     pub fn sound_keys(&self) -> BTreeSet<ShardKey> {
         let state = self.state.lock();
         state.shards.keys().filter(|key| !state.rotten.contains(key)).copied().collect()
+    }
+
+    /// The bytes of a shard that it was given and had nothing happen to; `None`: it has no such shard. A shard that it has lost by itself
+    /// counts as one of `expected` bytes.
+    #[must_use]
+    pub fn stored_bytes(&self, key: ShardKey, expected: u64) -> Option<u64> {
+        let state = self.state.lock();
+        let stored = state.shards.get(&key).map(|stored| stored.bytes.len() as u64);
+        stored.or_else(|| state.lost.contains(&key).then_some(expected))
     }
 
     /// Has it this shard, whole and with this payload?
@@ -356,6 +368,16 @@ impl Place {
 }
 
 impl State {
+    fn rot(&mut self, key: ShardKey, scheduler: &Scheduler) -> bool {
+        let Some(stored) = self.shards.get_mut(&key).filter(|stored| !stored.bytes.is_empty()) else { return false };
+        let mut bytes = stored.bytes.to_vec();
+        let at = scheduler.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << scheduler.below(8);
+        stored.bytes = bytes.into();
+        self.rotten.insert(key);
+        true
+    }
+
     pub(crate) fn list(&self, after: Option<ShardKey>, limit: usize) -> Page {
         let start = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut keys: Vec<ShardKey> =

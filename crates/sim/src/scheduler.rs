@@ -95,6 +95,14 @@ struct State {
     lines: Option<Vec<String>>,
 }
 
+impl State {
+    fn has_run_for(&self, process: ProcessId, time: Duration) -> bool {
+        let is_long_ago = |ns: u64| self.now_ns - ns >= time.as_nanos() as u64;
+        let runs = |process: &Process| !process.is_paused && process.continued_ns.is_none_or(is_long_ago);
+        self.processes.get(&process).is_none_or(runs)
+    }
+}
+
 /// See the module's head.
 pub struct Scheduler {
     base: Instant,
@@ -214,6 +222,11 @@ impl Scheduler {
         self.state.borrow_mut().complaints.push(complaint);
     }
 
+    /// Is something not as promised?
+    pub fn has_complaints(&self) -> bool {
+        !self.state.borrow().complaints.is_empty()
+    }
+
     /// What is not as promised.
     pub fn take_complaints(&self) -> Vec<String> {
         std::mem::take(&mut self.state.borrow_mut().complaints)
@@ -280,11 +293,13 @@ impl Scheduler {
     /// Did all places answer, and did the process run, for so long?
     pub fn is_calm(&self, process: ProcessId, time: Duration) -> bool {
         let state = self.state.borrow();
-        let continued_ns = state.processes.get(&process).and_then(|process| process.continued_ns);
         let is_long_ago = |ns: u64| state.now_ns - ns >= time.as_nanos() as u64;
-        state.troubled.is_empty()
-            && state.troubled_until_ns.is_none_or(is_long_ago)
-            && continued_ns.is_none_or(is_long_ago)
+        state.troubled.is_empty() && state.troubled_until_ns.is_none_or(is_long_ago) && state.has_run_for(process, time)
+    }
+
+    /// Did the process run for so long?
+    pub fn has_run_for(&self, process: ProcessId, time: Duration) -> bool {
+        self.state.borrow().has_run_for(process, time)
     }
 
     /// Is it there, and does not run?

@@ -104,6 +104,14 @@ pub fn bytes_of(length: u64, fill: u8) -> Vec<u8> {
     (0..length).map(|at| fill.wrapping_add((at >> 6) as u8)).collect()
 }
 
+/// A program appends more than a segment to a file, without a sync: its end and what lies before it are in uploads of their own.
+pub fn append_much(mut below: impl FnMut(u64) -> u64, model: &Model) -> Operation {
+    let name = NAMES[below(NAMES.len() as u64) as usize];
+    let offset = model.bytes(name).map_or(0, |bytes| bytes.len() as u64);
+    let length = EDGE + below(LARGE_BYTES.end() - EDGE);
+    Operation::Write { name, offset, length, fill: below(256) as u8, is_synced: false }
+}
+
 /// What a program does next. `below(end)` is a random number below `end`.
 pub fn next(mut below: impl FnMut(u64) -> u64, model: &Model) -> Operation {
     let mut between = |range: RangeInclusive<u64>| range.start() + below(range.end() - range.start() + 1);

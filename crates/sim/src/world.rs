@@ -41,8 +41,8 @@ pub(crate) const VOLUME: VolumeId = VolumeId(7);
 /// How many of a thousand operations of a program have another before them, in the directory of all.
 const MEDDLING_PER_MILLE: u64 = 150;
 /// Of a thousand periods of this length, a slow program does an operation in some.
-const SLOW_MS: u64 = 2_000;
-const SLOW_OPERATIONS_PER_MILLE: u64 = 150;
+pub(crate) const SLOW_MS: u64 = 2_000;
+pub(crate) const SLOW_OPERATIONS_PER_MILLE: u64 = 150;
 /// How many of a thousand mounts have people make a copy of the metadata before.
 const OLDER_COPY_PER_MILLE: u64 = 300;
 /// After this time something that could not be begun is tried again.
@@ -167,6 +167,7 @@ impl Places {
         let machine = self.network.as_ref().map(|network| network.machine(&name, number));
         let place = Place::new(&name, identity, self.disk.clone(), machine);
         places.push(place.clone());
+        self.disk.note_place(&place);
         self.network.iter().for_each(|network| network.start(&place));
         place
     }
@@ -302,12 +303,18 @@ impl World {
         process
     }
 
+    /// Is something not as promised? Then the history is over.
+    pub fn has_complaints(&self) -> bool {
+        self.scheduler.has_complaints() || !self.programs.complaints.lock().is_empty()
+    }
+
     /// Waits for what must happen.
     ///
     /// # Errors
     /// It does not.
-    pub fn wait(&self, what: &str, steps_max: u64, is_done: impl FnMut() -> bool) -> Result<(), String> {
-        match self.scheduler.run(steps_max, is_done) {
+    pub fn wait(&self, what: &str, steps_max: u64, mut is_done: impl FnMut() -> bool) -> Result<(), String> {
+        match self.scheduler.run(steps_max, || is_done() || self.has_complaints()) {
+            _ if self.has_complaints() => Err(format!("{what}: it ends with a complaint")),
             Ended::Done => Ok(()),
             Ended::Stuck => Err(format!("{what}: nothing goes on: {:?}", self.scheduler.waiting())),
             Ended::TooLong => Err(format!("{what}: it takes too long: {:?}", self.scheduler.waiting())),
@@ -318,7 +325,7 @@ impl World {
     pub fn idle(&self, time: Duration, steps_max: u64) {
         let until = self.scheduler.now() + time;
         self.programs.is_slow.store(true, Ordering::Relaxed);
-        self.scheduler.run(steps_max, || self.scheduler.now() >= until);
+        self.scheduler.run(steps_max, || self.scheduler.now() >= until || self.has_complaints());
         self.programs.is_slow.store(false, Ordering::Relaxed);
     }
 
@@ -594,7 +601,11 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
         {
             meddle(&common, |end| running().below(end));
         }
-        let operation = workload::next(|end| running().below(end), &programs.models[number].lock());
+        let below = |end| running().below(end);
+        let operation = match programs.takes_large_write() {
+            true => workload::append_much(below, &programs.models[number].lock()),
+            false => workload::next(below, &programs.models[number].lock()),
+        };
         let done = client::perform(programs, number, &files, &operation);
         tracing::debug!("program {number}: {operation:?}: {done:?}");
         if operation.syncs() {

@@ -284,9 +284,9 @@ async fn put_all(
         let view = inner.fleet.view();
         let held = held_by(&view, nodes.iter().flatten().copied());
         let excluded: BTreeSet<NodeId> = nodes.iter().flatten().chain(&failed).copied().collect();
-        let (held, excluded) = match has_planted(Planted::RepairLowersRedundancy) {
-            true => (BTreeMap::new(), failed.clone()),
-            false => (held, excluded),
+        let (held, excluded, nodes_kept) = match has_planted(Planted::RepairLowersRedundancy) {
+            true => (BTreeMap::new(), failed.clone(), vec![None; nodes.len()]),
+            false => (held, excluded, nodes.clone()),
         };
         let allowed = view.rule.unit_shards_of(job.code.shape().tolerance);
         let unit_shards = if moves { allowed.min(view.even_load(nodes.len())) } else { allowed };
@@ -299,7 +299,7 @@ async fn put_all(
             now_ms: inner.fleet.now_ms(),
         };
         let lost: Vec<usize> = waiting.iter().map(|position| job.lost[*position]).collect();
-        let places = wanted.choose_lost(&view, &groups, &nodes, &lost);
+        let places = wanted.choose_lost(&view, &groups, &nodes_kept, &lost);
         if places.iter().all(Option::is_none) {
             if failures.0.is_empty() && stored.iter().all(Option::is_none) {
                 let source = wanted.choose(&view, waiting.len()).expect_err("fewer could not be placed either");
