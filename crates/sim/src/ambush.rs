@@ -24,6 +24,8 @@ pub enum Step {
     ShardPut,
     /// It has a node remove a shard.
     Remove,
+    /// It has a node list what it has.
+    List,
     /// A member removes a shard that another has as well.
     RemoveCopy,
     /// It has a member store the record of an object.

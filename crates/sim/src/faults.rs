@@ -5,6 +5,7 @@ pub mod http;
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
 use crate::commands::Command;
 use crate::metadata::MetadataDisk;
+use crate::node::{LONGEST_CALL, LOOKS_AGAIN};
 use crate::place::Condition;
 use crate::scheduler::running;
 use crate::sequences::Sequence;
@@ -44,7 +45,7 @@ pub enum Fault {
     Pause,
     /// A process is killed or stops at a certain step.
     Ambush,
-    /// The network fails when a worker stores or removes a shard.
+    /// The network fails when a worker stores or removes a shard, or somebody lists them.
     Silence,
     /// There is no room for the record of a segment, and the next one is committed.
     RefuseCommit,
@@ -114,6 +115,8 @@ const KIND_PER_MILLE: u64 = 700;
 const NEVER_AWAY_PER_MILLE: u64 = 200;
 /// The clocks of users of signed nodes are off by so much at most.
 const CLOCK_OFF_MS_MAX: u64 = 20_000;
+/// Who has something to do begins within so many steps.
+const STEPS_TO_BEGIN: u64 = 3_000;
 /// The network fails for so long at most.
 const SILENCE_MS_MAX: u64 = 5_000;
 /// In so many of a thousand cases the older copy is made a moment ago, and has most of what files need.
@@ -230,17 +233,7 @@ impl World {
                 scheduler.tell(|| format!("{ambush:?} waits"));
                 scheduler.lay(Some(ambush));
             }
-            Fault::Silence => {
-                let ambush = Ambush {
-                    processes: self.workers.iter().map(|(process, _)| *process).collect(),
-                    step: chosen(&[(Step::Put, 3), (Step::Remove, 1)], |end| self.below(end)),
-                    is_behind: false,
-                    passed_by: self.below(PASSED_BY_MAX + 1),
-                    stroke: Stroke::Silence(Duration::from_millis(self.below(SILENCE_MS_MAX))),
-                };
-                scheduler.tell(|| format!("{ambush:?} waits"));
-                scheduler.lay(Some(ambush));
-            }
+            Fault::Silence => self.silence(),
             Fault::RefuseCommit => {
                 let ambush = Ambush {
                     processes: self.mounted(),
@@ -281,6 +274,34 @@ impl World {
                 let is_long = self.chance(LONG_CALM_PER_MILLE);
                 self.idle(Duration::from_secs(self.below(if is_long { 900 } else { 30 })), STEPS_OF_CALM);
             }
+        }
+    }
+
+    /// No node answers for some seconds from when somebody stores, removes or lists something.
+    fn silence(&mut self) {
+        let is_collection = self.chance(500);
+        // So there is something to do.
+        let command = self.command(if is_collection { Command::Collect } else { Command::Replace });
+        let (processes, step) = match is_collection {
+            true => (vec![command], Step::List),
+            false => {
+                let workers = self.workers.iter().map(|(process, _)| *process).collect();
+                (workers, chosen(&[(Step::ShardPut, 3), (Step::Remove, 1)], |end| self.below(end)))
+            }
+        };
+        let ambush = Ambush {
+            processes,
+            step,
+            is_behind: false,
+            passed_by: self.below(PASSED_BY_MAX + 1),
+            stroke: Stroke::Silence(Duration::from_millis(self.below(SILENCE_MS_MAX))),
+        };
+        self.scheduler.tell(|| format!("{ambush:?} waits"));
+        self.scheduler.lay(Some(ambush));
+        // What is stuck is said by what comes next.
+        let _ = self.go_on(STEPS_TO_BEGIN);
+        if is_collection && self.chance(500) {
+            self.idle(LONGEST_CALL + LOOKS_AGAIN, STEPS_OF_CALM);
         }
     }
 

@@ -20,22 +20,27 @@ fn one_seed_gives_one_history() {
     assert_eq!((one.digest, one.steps), (other.digest, other.steps));
 }
 
-/// A bug shows by a seed where it is planted, and nothing shows where it is not.
+/// A bug shows by a seed where it is planted, and in a long run nothing shows where it is not.
 #[test]
 fn planted_bugs_of_several_mounts_are_found() {
     for (bug, seed) in PLANTED {
-        assert!(
-            !with_planted(bug, || run(seed, &Length::of(FAULTS_MAX), false)).complaints.is_empty(),
-            "{bug:?} does not show by seed {seed} any more"
-        );
-        let sound = run(seed, &Length::of(FAULTS_MAX), false);
-        assert!(sound.complaints.is_empty(), "seed {seed}: {:?}", sound.complaints);
+        let broken = with_planted(bug, || run(seed, &Length::of(FAULTS_MAX), false));
+        assert!(!broken.complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
+        if is_long() {
+            let sound = run(seed, &Length::of(FAULTS_MAX), false);
+            assert!(sound.complaints.is_empty(), "seed {seed}: {:?}", sound.complaints);
+        }
     }
 }
 
-const PLANTED: [(Planted, u64); 4] = [
+const PLANTED: [(Planted, u64); 9] = [
     (Planted::FeedBelieved, 3),
-    (Planted::CacheNotRevalidated, 0),
+    (Planted::CacheNotRevalidated, 1),
     (Planted::CounterDrifting, 1),
-    (Planted::EarlyFsync, 7),
+    (Planted::EarlyFsync, 9),
+    (Planted::FullTakenForAway, 9),
+    (Planted::MetadataBeforeShards, 0),
+    (Planted::RetryAppliedTwice, 2),
+    (Planted::OrphanInOneLook, 10),
+    (Planted::NodeLeavesEarly, 7),
 ];

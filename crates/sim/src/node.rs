@@ -16,8 +16,8 @@ use weft_nodes::node::{Capability, Node, NodeIdentity, Page, ShardStat, Space};
 
 const CAPABILITY: Capability = weft_nodes::kinds::LOCAL;
 /// A call takes no longer, whatever the node does: that is the longest deadline of `weft_transfer`, and some time to see it.
-const LONGEST_CALL: Duration = Duration::from_secs(1_300);
-const LOOKS_AGAIN: Duration = Duration::from_secs(60);
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(1_300);
+pub(crate) const LOOKS_AGAIN: Duration = Duration::from_secs(60);
 
 /// A place as one process sees it. Where it stores or removes something, a fault may wait.
 pub struct SimNode {
@@ -72,6 +72,7 @@ impl Node for SimNode {
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
+        running().reach(self.process, &[Step::List], false);
         self.way.list(after, limit).await
     }
 
