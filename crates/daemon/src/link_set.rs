@@ -27,6 +27,11 @@ use weft_nodes::rate::Class;
 /// How soon a request that waits for a probe looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// A request of so many bytes waits for links that were never tried: all of these bytes would take the first one.
+const LARGE_BYTES: u64 = 1 << 20;
+/// So long at most: some round trips within a continent.
+const FIRST_PROBE_MAX: Duration = Duration::from_millis(200);
+
 /// How often a request takes each link, on average: what breaks it may let the probes pass that say that the link is up.
 const TRIES_PER_LINK_MAX: usize = 2;
 
@@ -199,6 +204,9 @@ impl LinkSet {
     {
         let now = self.env.clock.now();
         self.probe_those(links, |link| link.is_due(now));
+        if errand.bytes >= LARGE_BYTES {
+            let _ = self.env.clock.timeout(FIRST_PROBE_MAX, self.meet(links)).await;
+        }
         let (mut under_way, mut attempts, mut tried) = (FuturesUnordered::new(), Vec::<Attempt>::new(), Tried::new());
         let mut next = Some(self.choose(links, &tried, errand.bytes).unwrap_or(0));
         loop {
@@ -251,6 +259,17 @@ impl LinkSet {
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// Waits until each link was tried.
+    async fn meet(&self, links: &[Arc<Link>]) {
+        loop {
+            let changed = self.changed.notified();
+            if links.iter().all(|link| link.standing() != Standing::New) {
+                return;
+            }
+            changed.await;
         }
     }
 

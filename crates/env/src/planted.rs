@@ -163,7 +163,7 @@ impl Planted {
         Self::OlderOpeningRecovered,
     ];
     /// Those that histories of several mounts with care show. The others of a volume need what these histories do not have.
-    pub const OF_MOUNTS: [Planted; 11] = [
+    pub const OF_MOUNTS: [Planted; 9] = [
         Self::FeedBelieved,
         Self::CacheNotRevalidated,
         Self::CounterDrifting,
@@ -172,8 +172,6 @@ impl Planted {
         Self::MetadataBeforeShards,
         Self::RetryAppliedTwice,
         Self::OrphanInOneLook,
-        Self::CollectorTrustsSilence,
-        Self::LateWriter,
         Self::NodeLeavesEarly,
     ];
     /// Those that histories of the SQLite engine show.
