@@ -27,7 +27,7 @@ use weft_nodes::rate::Class;
 /// How soon a request that waits for a probe looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A request of so many bytes waits for links that were never tried: all of these bytes would take the first one.
+/// A request of this many bytes waits for links that were never tried: all of its bytes would take the first one.
 const LARGE_BYTES: u64 = 1 << 20;
 /// So long at most: some round trips within a continent.
 const FIRST_PROBE_MAX: Duration = Duration::from_millis(200);

@@ -22,7 +22,7 @@ pub struct Programs {
     pub is_stopping: AtomicBool,
     /// They do little: much time is to pass in few steps.
     pub is_slow: AtomicBool,
-    /// They are to do so many large writes soon.
+    /// How many large writes they are to do soon.
     pub large_writes_left: AtomicU64,
     /// Of each program, how many operations that sync succeeded and how many did not since faults stopped.
     pub syncs: Mutex<Vec<(u64, u64)>>,

@@ -115,11 +115,11 @@ const KIND_PER_MILLE: u64 = 700;
 const NEVER_AWAY_PER_MILLE: u64 = 200;
 /// The clocks of users of signed nodes are off by so much at most.
 const CLOCK_OFF_MS_MAX: u64 = 20_000;
-/// Who has something to do begins within so many steps.
+/// Who has something to do begins within this number of steps.
 const STEPS_TO_BEGIN: u64 = 3_000;
 /// The network fails for so long at most.
 const SILENCE_MS_MAX: u64 = 5_000;
-/// In so many of a thousand cases the older copy is made a moment ago, and has most of what files need.
+/// How many of a thousand older copies are of a moment ago: these have most of what files need.
 const COPY_NOW_PER_MILLE: u64 = 700;
 /// Nodes are told of an opening within this time, ...
 const TIME_TO_TELL: Duration = Duration::from_secs(60);

@@ -29,7 +29,7 @@ const AGAIN_US_MAX: u64 = 600_000_000;
 const RUMOUR_AFTER: Duration = Duration::from_secs(10);
 /// Gossip forgets after this who is gone: much later than shards are rebuilt, and within the time in which all comes in order at the end.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(3600);
-/// A process hears of a new member within so many seconds.
+/// A process hears of a new member within this time, in seconds.
 const HEARD_SECONDS: u64 = 10;
 const DISK_BYTES: u64 = 1 << 30;
 
