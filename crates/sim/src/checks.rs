@@ -1,6 +1,7 @@
 //! What must hold at the end of a history, by the disks themselves.
 
-use crate::world::{World, place_of};
+use crate::metadata::place_of;
+use crate::world::World;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! What people do with a volume while programs use it: each command is a process of its own beside the mount and the workers.
 
 use crate::ambush::ProcessId;
-use crate::metadata::MetadataDisk;
+use crate::metadata::{MetadataDisk, place_of};
 use crate::scheduler::{env_of, running};
 use crate::weights::chosen;
-use crate::world::{CODES, Places, World, node_record, place_of, transfer};
+use crate::world::{CODES, Places, World, node_record, transfer};
 use std::sync::Arc;
 use weft_care::collect::{self, Beside, UnreferencedSince};
 use weft_care::lease::alone;

@@ -9,14 +9,12 @@
 mod feeds;
 
 use crate::ambush::{ProcessId, Step};
-use crate::place::Place;
 use crate::scheduler::Scheduler;
-use crate::world::place_of;
 use feeds::{Feeds, News, Quality};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use weft_env::sync::{Sender, channel};
 use weft_env::turns;
@@ -48,8 +46,17 @@ pub struct MetadataDisk {
     state: Mutex<State>,
     /// Do many change it, each with a session?
     is_shared: bool,
-    /// Where the shards are that it names.
-    places: Mutex<Vec<Weak<Place>>>,
+    /// Where the shards are that it names, by the place of their node.
+    places: Mutex<Vec<Arc<StoredBytes>>>,
+}
+
+/// How much a place has of a shard that should have so much; `None`: nothing.
+type StoredBytes = dyn Fn(ShardKey, u64) -> Option<u64> + Send + Sync;
+
+/// The number of a node's place.
+#[must_use]
+pub fn place_of(node: NodeId) -> usize {
+    (node.0 & 0xffff) as usize
 }
 
 #[derive(Default)]
@@ -122,8 +129,8 @@ impl MetadataDisk {
     }
 
     /// Shards may be at this place from now on, which is that of the next node.
-    pub fn note_place(&self, place: &Arc<Place>) {
-        self.places.lock().push(Arc::downgrade(place));
+    pub fn note_place(&self, stored_bytes: impl Fn(ShardKey, u64) -> Option<u64> + Send + Sync + 'static) {
+        self.places.lock().push(Arc::new(stored_bytes));
     }
 
     /// Do many change it?
@@ -424,14 +431,15 @@ impl SimKv {
     fn check_stored(&self, segment: SegmentId, record: &SegmentRecord, before: Option<&SegmentRecord>) {
         let places = self.disk.places.lock().clone();
         for (_, key, location) in record.located(segment) {
-            let Some(place) = places.get(place_of(location.node)).and_then(Weak::upgrade) else { continue };
+            let place = place_of(location.node);
+            let Some(stored_bytes) = places.get(place) else { continue };
             let is_new = before.is_none_or(|before| !before.has_at(segment, location.node, key));
-            let problem = match place.stored_bytes(key, record.shard_bytes()) {
+            let problem = match stored_bytes(key, record.shard_bytes()) {
                 None if is_new => "which it does not have",
                 Some(bytes) if bytes != record.shard_bytes() => "which has another length there",
                 _ => continue,
             };
-            Self::scheduler().complain(format!("{segment} is committed with {key} on {}, {problem}", place.name()));
+            Self::scheduler().complain(format!("{segment} is committed with {key} on place{place}, {problem}"));
         }
     }
 

@@ -3,12 +3,12 @@
 
 use crate::ambush::ProcessId;
 use crate::checks::STEPS_TO_HEAL;
-use crate::metadata::MetadataDisk;
+use crate::metadata::{MetadataDisk, place_of};
 use crate::model::Loss;
 use crate::node::SimNode;
 use crate::place::Condition;
 use crate::scheduler::env_of;
-use crate::world::{Places, VOLUME, World, node_record, persistently, place_of, transfer};
+use crate::world::{Places, VOLUME, World, node_record, persistently, transfer};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

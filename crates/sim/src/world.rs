@@ -4,7 +4,7 @@ use crate::ambush::ProcessId;
 use crate::client::{self, Failure, Files, Programs};
 use crate::length::Length;
 use crate::meddling::{COMMON, meddle};
-use crate::metadata::MetadataDisk;
+use crate::metadata::{MetadataDisk, place_of};
 use crate::model::{Contents, Loss};
 use crate::node::SimNode;
 use crate::place::Place;
@@ -132,12 +132,6 @@ pub fn node_id(place: u32) -> NodeId {
     NodeId(u128::from(place + 1) << 120 | u128::from(place))
 }
 
-/// The number of a node's place.
-#[must_use]
-pub fn place_of(node: NodeId) -> usize {
-    (node.0 & 0xffff) as usize
-}
-
 /// All places; a node's id says its place's number.
 pub struct Places {
     disk: Arc<MetadataDisk>,
@@ -167,7 +161,10 @@ impl Places {
         let machine = self.network.as_ref().map(|network| network.machine(&name, number));
         let place = Place::new(&name, identity, self.disk.clone(), machine);
         places.push(place.clone());
-        self.disk.note_place(&place);
+        let noted = Arc::downgrade(&place);
+        // One that is gone is asked by nobody who would mind.
+        self.disk
+            .note_place(move |key, bytes| noted.upgrade().map_or(Some(bytes), |place| place.stored_bytes(key, bytes)));
         self.network.iter().for_each(|network| network.start(&place));
         place
     }

@@ -10,7 +10,7 @@
 use super::AGAIN;
 use super::log::Log;
 use super::mounted_files::Mountpoint;
-use super::phases::start_thread;
+use super::process::start_thread;
 use super::programs::STALE_MAX;
 use crate::linear::{Call, Model, is_linearizable};
 use crate::names::{Answer, NameOperation, Names};

@@ -4,13 +4,12 @@
 use super::cluster::Target;
 use super::contenders::Contender;
 use super::mounted_files::{MountedFiles, Mountpoint};
-use super::process::{GLANCE, own_descriptors};
+use super::process::{GLANCE, start_thread};
 use super::programs::{Program, begin, read_and_compare, recover, work};
 use super::{AGAIN, Chaos};
 use anyhow::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -95,20 +94,6 @@ impl Assignment {
     fn has_worked(&self) -> bool {
         matches!(&self.phase, ProgramPhase::Working(thread) if thread.is_finished())
     }
-}
-
-/// Starts a thread of a program.
-pub fn start_thread(what: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
-    let (begun, begins) = channel();
-    let thread = std::thread::spawn(move || {
-        own_descriptors().expect("a thread may have its own descriptors");
-        // Without a receiver the run is over.
-        let _ = begun.send(());
-        what();
-    });
-    // A process that is started meanwhile has pipes that the thread would keep open.
-    let _ = begins.recv();
-    thread
 }
 
 impl Chaos {

@@ -7,6 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How often something is looked at that takes time.
@@ -157,13 +159,27 @@ pub fn own_mounts() -> std::io::Result<()> {
     Ok(mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?)
 }
 
+/// Starts a thread of a program.
+pub fn start_thread(what: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let (begun, begins) = channel();
+    let thread = std::thread::spawn(move || {
+        own_descriptors().expect("a thread may have its own descriptors");
+        // Without a receiver the run is over.
+        let _ = begun.send(());
+        what();
+    });
+    // A process that is started meanwhile has pipes that the thread would keep open.
+    let _ = begins.recv();
+    thread
+}
+
 /// From now on descriptors are this thread's own. A process that another thread starts would get them otherwise, and close them as it starts:
 /// each close of a file waits for its mount.
 ///
 /// # Errors
 /// The kernel's.
 #[allow(unsafe_code)]
-pub fn own_descriptors() -> std::io::Result<()> {
+fn own_descriptors() -> std::io::Result<()> {
     // SAFETY: descriptors that are open now stay the same in both tables, and none that is opened later leaves its thread.
     let answer = unsafe { libc::unshare(libc::CLONE_FILES) };
     if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
