@@ -2,7 +2,7 @@
 # Daemons with two cables, in network namespaces: lab/two_cables.sh
 #
 # Three daemons (rs:2+1) of one machine, used from another over one cable, then over two, each of RATE_MBIT (default 64): put and get of
-# MB megabytes (default 48), and two cables to one. Then a mount reads and writes while a cable is pulled in the middle, in three ways: at
+# MB megabytes (default 96), and two cables to one. Then a mount reads and writes while a cable is pulled in the middle, in three ways: at
 # the switch (no program learns of it), by dropping all that the daemons send (what users send arrives), at the user's machine (its programs learn of it). The longest call of 1 MiB
 # is told, beside that of a calm run. Needs root, ip and tc (iproute2). WEFT=PROGRAM takes a build that is there.
 set -euo pipefail
@@ -12,7 +12,7 @@ for program in ip tc python3; do
 done
 weft="${WEFT:-}"
 [ -n "$weft" ] || { cargo build --release --locked; weft="$(realpath "${CARGO_TARGET_DIR:-target}/release/weft")"; }
-rate="${RATE_MBIT:-64}" mb="${MB:-48}"
+rate="${RATE_MBIT:-64}" mb="${MB:-96}"
 name="wefttwo$$"
 folder="$(mktemp -d /dev/shm/weft-two-cables.XXXXXX)"
 processes=()
@@ -64,6 +64,8 @@ for number in 0 1 2; do
     user "$weft" node add "$folder/meta.db" "n$number" "${url/0.0.0.0/10.0.0.2}" --key "$folder/key$number" >/dev/null
 done
 head -c "${mb}MB" /dev/urandom >"$folder/file"
+# Half of it is driven.
+head -c "$((mb / 2))MB" "$folder/file" >"$folder/driven"
 
 seconds() { # COMMAND...: how long it takes
     local began ended
@@ -79,6 +81,8 @@ cable 1 down
 put_one="$(seconds user "$weft" put "$folder/meta.db" "$folder/file" /one)"
 get_one="$(seconds user "$weft" get "$folder/meta.db" /one "$folder/copy1")"
 cable 1 up
+# A switch takes a second or two to find the machines behind it.
+until [ "$(user "$weft" node list "$folder/meta.db" | grep -c ': link .* is up')" = 6 ]; do sleep 0.2; done
 put_two="$(seconds user "$weft" put "$folder/meta.db" "$folder/file" /two)"
 get_two="$(seconds user "$weft" get "$folder/meta.db" /two "$folder/copy2")"
 cmp "$folder/file" "$folder/copy1"
@@ -110,7 +114,7 @@ print(f"{longest:.2f}")
 END
 mkdir "$folder/mnt"
 mount() { user "$weft" mount -d "$folder/meta.db" "$folder/mnt" >/dev/null; }
-drive() { user python3 "$folder/drive.py" "$1" "$folder/mnt/$2" "$3" "$folder/file"; }
+drive() { user python3 "$folder/drive.py" "$1" "$folder/mnt/$2" "$3" "$folder/driven"; }
 mount
 calm="$(drive write calm true)"
 user "$weft" umount "$folder/mnt" >/dev/null
