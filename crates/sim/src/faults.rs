@@ -234,17 +234,7 @@ impl World {
                 scheduler.lay(Some(ambush));
             }
             Fault::Silence => self.silence(),
-            Fault::RefuseCommit => {
-                let ambush = Ambush {
-                    processes: self.mounted(),
-                    step: Step::WholeSegmentCommit,
-                    is_behind: false,
-                    passed_by: self.below(2),
-                    stroke: Stroke::Refuse,
-                };
-                scheduler.tell(|| format!("{ambush:?} waits"));
-                scheduler.lay(Some(ambush));
-            }
+            Fault::RefuseCommit => self.refuse_commit(),
             Fault::Jump => {
                 let far_ms = match self.plan.http {
                     // Whose clock is further off is refused.
@@ -275,6 +265,19 @@ impl World {
                 self.idle(Duration::from_secs(self.below(if is_long { 900 } else { 30 })), STEPS_OF_CALM);
             }
         }
+    }
+
+    /// The next commit of a whole segment, or the one after it, finds no room.
+    pub(crate) fn refuse_commit(&mut self) {
+        let ambush = Ambush {
+            processes: self.mounted(),
+            step: Step::WholeSegmentCommit,
+            is_behind: false,
+            passed_by: self.below(2),
+            stroke: Stroke::Refuse,
+        };
+        self.scheduler.tell(|| format!("{ambush:?} waits"));
+        self.scheduler.lay(Some(ambush));
     }
 
     /// No node answers for some seconds from when somebody stores, removes or lists something.

@@ -128,14 +128,7 @@ impl World {
     }
 
     fn append_much(&mut self) {
-        let ambush = Ambush {
-            processes: self.mounted(),
-            step: Step::WholeSegmentCommit,
-            is_behind: false,
-            passed_by: self.below(2),
-            stroke: Stroke::Refuse,
-        };
-        self.scheduler.lay(Some(ambush));
+        self.refuse_commit();
         self.write_much();
     }
 

@@ -223,31 +223,17 @@ impl MountedNames {
 
     /// A name is looked up, and what it means gets another: the first may mean something else by then.
     fn link(&self, round: u64, from: usize) -> Result<Option<Answer>, Gone> {
-        let began = self.told.now_us();
-        let looked = self.look(round, from);
-        let call = |answer| Call {
-            began,
-            ended: self.told.now_us(),
-            operation: NameOperation::Look(from),
-            answer: Some(answer),
-        };
-        match looked {
-            Ok((found, file)) => {
-                self.told.rounds.lock().entry(round).or_default().push(call(Ok(file)));
-                let link = || {
-                    let linked = linkat(&found, "", CWD, self.path(round, LINKED), AtFlags::EMPTY_PATH);
-                    linked.map(|()| 0).map_err(io::Error::from)
-                };
-                self.tell(round, NameOperation::Link(file, LINKED), link)
-            }
-            Err(error) => match self.answer(NameOperation::Look(from), &error)? {
-                Some(answer) => {
-                    self.told.rounds.lock().entry(round).or_default().push(call(answer));
-                    Ok(None)
-                }
-                None => Ok(None),
-            },
-        }
+        let mut found = None;
+        let looked = self.tell(round, NameOperation::Look(from), || {
+            let (opened, file) = self.look(round, from)?;
+            found = Some(opened);
+            Ok(file)
+        })?;
+        let (Some(Ok(file)), Some(found)) = (looked, found) else { return Ok(None) };
+        self.tell(round, NameOperation::Link(file, LINKED), || {
+            let linked = linkat(&found, "", CWD, self.path(round, LINKED), AtFlags::EMPTY_PATH);
+            linked.map(|()| 0).map_err(io::Error::from)
+        })
     }
 
     fn call(&self, round: u64, operation: NameOperation) -> Result<Option<Answer>, Gone> {
