@@ -6,9 +6,9 @@ use std::sync::Arc;
 use weft_care::convert::{KEEP_MS, Options, Report, convert};
 use weft_care::{CareError, Catalogue, ConvertRecord, Job, collect};
 use weft_env::Env;
-use weft_format::records::{Later, PolicyRecord};
+use weft_format::records::{Later, PolicyRecord, RetainedRecord, Succession};
 use weft_format::removal::{Evidence, Queued, Verdict, may_remove};
-use weft_format::{NodeId, SegmentId};
+use weft_format::{NodeId, SegmentId, ShardIndex};
 use weft_nodes::Node;
 use weft_nodes::wrappers::fault::Call;
 use weft_nodes::wrappers::{Fault, FaultNode, Operation};
@@ -131,6 +131,27 @@ async fn fewer_copies_are_no_work_at_all() {
     let report = run(&world).await;
     assert_eq!((report.segment_count, report.bytes_read, report.bytes_written), (2, 0, 0));
     assert_eq!(codes(&world), ["replica:2"; 2]);
+    assert_whole(&world).await;
+}
+
+#[tokio::test]
+async fn a_former_shard_is_made_again_where_another_has_been_moved_to_its_node() {
+    let mut world = World::new(6);
+    let segment = world.write(0, "rs:2+2").await;
+    let former = world.record(segment);
+    want(&world, "rs:2+1");
+    run(&world).await;
+    // The last parity is retained. Its node gets the first shard.
+    let record = world.record(segment);
+    let to = former.shards[3].as_ref().expect("stored").node;
+    let moved = world.transfer().relocate(segment, &record, ShardIndex(0), Some(to)).await.expect("moved");
+    let retained = RetainedRecord::of(&record, &moved.record, NOW_MS, KEEP_MS);
+    let succession = Succession { retained, restored: None };
+    world.catalogue.replace_segment(segment, &record, &moved.record, &succession).expect("committed");
+    want(&world, "rs:2+2");
+    let report = run(&world).await;
+    assert_eq!((report.segment_count, report.failures.len()), (1, 0));
+    assert_eq!(codes(&world), ["rs:2+2"]);
     assert_whole(&world).await;
 }
 
