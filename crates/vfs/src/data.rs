@@ -70,6 +70,7 @@ impl Volume {
                 readahead: Mutex::default(),
             }));
         }
+        let was_open = self.files.is_open(ino);
         let file = self.files.open(&self.store, ino).map_err(|error| match error {
             // Its kernel looks the name up again.
             VfsError::Meta(MetaError::NotFound) if self.is_shared() => VfsError::Stale,
@@ -78,7 +79,9 @@ impl Volume {
         if self.is_shared() {
             // Not locked any more when it is closed.
             let nlink = file.lock().nlink;
-            if let Err(error) = self.hold_nameless(ino, nlink) {
+            // Opened by a name that others have removed, unless a program opens again what it has open.
+            let held = if nlink > 0 || was_open { self.hold_nameless(ino, nlink) } else { Err(VfsError::Stale) };
+            if let Err(error) = held {
                 self.reclaim_if(self.files.close(ino));
                 return Err(error);
             }

@@ -534,7 +534,8 @@ fn opens_ask_again_and_commits_shorten_nothing() {
         assert_eq!(found, "first");
         // And that it is.
         fs::remove_file(&here).expect("removed");
-        assert_eq!(File::open(&there).expect_err("it is gone").kind(), ErrorKind::NotFound);
+        // When the kernel has reported the close.
+        until("it is gone", || File::open(&there).is_err_and(|error| error.kind() == ErrorKind::NotFound));
     }
     let (here, there) = (mounts.path(0, "g"), mounts.path(1, "g"));
     write_synced(&here, &[1; 1000]).expect("written");
