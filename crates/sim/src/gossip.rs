@@ -515,7 +515,7 @@ mod tests {
     /// A short run; `weft-sim gossip` has the long ones.
     #[test]
     fn views_agree_after_any_faults() {
-        for seed in 0..if crate::effort::is_long() { 60 } else { 25 } {
+        for seed in 0..if crate::effort::is_long() { 60 } else { 12 } {
             let outcome = super::run(seed, false);
             assert!(outcome.complaints.is_empty(), "seed {seed}: {:#?}", outcome.complaints);
         }

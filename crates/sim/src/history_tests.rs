@@ -8,7 +8,7 @@ use weft_env::planted::{Planted, with_planted};
 
 #[test]
 fn one_seed_gives_one_history() {
-    for (seeds, is_brief) in [(0..2, false), (0..8, true)] {
+    for (seeds, is_brief) in [(5..7, false), (0..4, true)] {
         let length = Length::whole(is_brief);
         for seed in seeds {
             let (one, other) = (run(seed, &length, false), run(seed, &length, true));
@@ -38,23 +38,24 @@ fn is_kept(seeds: Range<u64>, is_brief: bool) {
 // In parts, which run side by side.
 
 #[test]
-fn what_is_promised_is_kept_by_the_first_seeds() {
-    is_kept(0..SEEDS_IN_EVERY_RUN, false);
+fn what_is_promised_is_kept_by_a_few_seeds() {
+    is_kept(SEEDS_IN_EVERY_RUN, false);
 }
 
 #[test]
 fn what_is_promised_is_kept_by_further_seeds() {
     if is_long() {
-        is_kept(SEEDS_IN_EVERY_RUN..SEEDS_IN_LONG_RUN, false);
+        is_kept(0..SEEDS_IN_EVERY_RUN.start, false);
+        is_kept(SEEDS_IN_EVERY_RUN.end..SEEDS_IN_LONG_RUN, false);
     }
 }
 
-const SEEDS_IN_EVERY_RUN: u64 = 8;
-const SEEDS_IN_LONG_RUN: u64 = 24;
+const SEEDS_IN_EVERY_RUN: Range<u64> = 3..9;
+const SEEDS_IN_LONG_RUN: u64 = 40;
 
 #[test]
 fn what_is_promised_is_kept_by_brief_histories() {
-    is_kept(0..if is_long() { 250 } else { 120 }, true);
+    is_kept(0..if is_long() { 250 } else { 60 }, true);
 }
 
 /// A bug shows by a seed where it is planted. Of the seeds that show it, each has one whose history ends soon: after a change of the workload
@@ -103,10 +104,10 @@ const PLANTED: [(Planted, u64); 23] = [
     (Planted::CounterDrifting, 0),
     (Planted::EndlessCalls, 14),
     (Planted::FullTakenForAway, 2),
-    (Planted::OlderCopyChanges, 21),
+    (Planted::OlderCopyChanges, 28),
     (Planted::ReplicaToldEarly, 4),
-    (Planted::SnapshotDropsChanges, 20),
-    (Planted::OlderOpeningRecovered, 4),
+    (Planted::SnapshotDropsChanges, 35),
+    (Planted::OlderOpeningRecovered, 26),
 ];
 
 /// By a brief history.

@@ -92,7 +92,7 @@ fn a_tree_changes_its_code_under_readers_and_back_for_nothing() {
         let first = conversion(&sandbox);
         assert_eq!(first["bytes_saved"], 0, "a copy is no quarter: {first}");
         fs::rename(sandbox.path("elsewhere"), sandbox.path("node3")).expect("moved back");
-        until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
+        until("it is welcome", || !is_missed(&sandbox, "3"));
         // More parities: the data stays where it is.
         sandbox.weft(["policy", "set", "meta.db", "/d", "rs:4+3", "--convert"]).ok();
         until("more parities", || is_only(&sandbox, "rs:4+3") && !conversion(&sandbox)["ended_ms"].is_null());
@@ -258,6 +258,11 @@ impl Drop for Ends<'_> {
     }
 }
 
+/// Care says so; of a node that has too little since then it says other things.
+fn is_missed(sandbox: &Sandbox, node: &str) -> bool {
+    sandbox.weft(["care", "status", "meta.db"]).ok().contains(&format!("node {node} cannot be used now"))
+}
+
 fn has_ended(sandbox: &Sandbox) -> bool {
     !conversion(sandbox)["ended_ms"].is_null()
 }
@@ -342,9 +347,7 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
         let address = daemons[3].address.clone();
         daemons[3].kill();
         assert!(codes(&sandbox).contains_key("replica:3"), "it is not done yet");
-        until("it is missed", || {
-            sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3 cannot be used now")
-        });
+        until("it is missed", || is_missed(&sandbox, "3"));
         daemons[3] = serve(3, &address);
         until("converted", || is_only(&sandbox, "rs:4+2") && has_ended(&sandbox));
         // By the run that saved it: one that was left for something more urgent goes on in the same record, one that ended is past.
@@ -356,7 +359,7 @@ fn over_daemons_one_of_which_is_killed_a_tree_changes_its_code_and_back() {
             care["conversion"]["bytes_saved"].as_u64() > Some(0)
                 || told.any(|told| told.contains(" saved") && !told.contains(" 0 saved"))
         });
-        until("it is welcome", || !sandbox.weft(["care", "status", "meta.db"]).ok().contains("node 3"));
+        until("it is welcome", || !is_missed(&sandbox, "3"));
         sandbox.weft(["policy", "set", "meta.db", "/d", "replica:3", "--convert"]).ok();
         // What the busy user writes has the root's code all the while.
         until("back", || codes(&sandbox).contains_key("replica:3") && has_ended(&sandbox));

@@ -6,7 +6,7 @@
 //! set is a file with a [`kernels::Vector`] and a line in [`ISAS`]; the self-test and the tests then compare it.
 //!
 //! Unit tests have the portable set only: to compile the others once more takes twice as long as the rest of the crate. Those
-//! of `tests/it/run.rs` compare every set with the reference.
+//! of `tests/kernels/run.rs` compare every set with the reference.
 #![allow(unsafe_code)]
 #![cfg_attr(
     test,

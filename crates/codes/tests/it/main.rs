@@ -17,7 +17,6 @@ mod plans;
 mod public_api;
 mod random;
 mod regenerating;
-mod run;
 mod shifts;
 mod specs;
 mod stripe;

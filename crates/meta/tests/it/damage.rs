@@ -9,7 +9,7 @@ use weft_meta::Access;
 use weft_meta::engines::SqliteKv;
 use weft_meta::kv::{Batch, Kv, KvError, Snapshot};
 
-const FLIPS: u32 = 250;
+const FLIPS: u32 = 100;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 

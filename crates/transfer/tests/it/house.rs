@@ -179,8 +179,10 @@ impl House {
     ) -> ReadReport {
         let (got, report) = self.read(segment, record, range.clone()).await.unwrap();
         let expected = &data[range.start as usize..range.end as usize];
-        let first_wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
-        assert_eq!(first_wrong, None, "range {range:?} of {} bytes of {}", data.len(), record.code);
+        if got != expected {
+            let first_wrong = got.iter().zip(expected).position(|(got, expected)| got != expected);
+            panic!("range {range:?} of {} bytes of {}: wrong from {first_wrong:?} on", data.len(), record.code);
+        }
         report
     }
 }
@@ -196,14 +198,16 @@ pub fn segment(i: u64) -> SegmentId {
 /// Bytes that differ everywhere, the same for the same seed.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
-    let next = || {
+    let mut next = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         state.to_le_bytes()
     };
-    let mut bytes: Vec<u8> = std::iter::repeat_with(next).take(length.div_ceil(8)).flatten().collect();
-    bytes.truncate(length);
+    let mut bytes = vec![0; length];
+    for eight in bytes.chunks_mut(8) {
+        eight.copy_from_slice(&next()[..eight.len()]);
+    }
     bytes
 }
 

@@ -107,7 +107,7 @@ fn run(seed: u64) {
 
 #[test]
 fn synced_bytes_survive_a_crash_at_any_commit() {
-    for seed in 0..40 {
+    for seed in 0..20 {
         run(seed);
     }
 }

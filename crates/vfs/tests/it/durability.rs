@@ -11,7 +11,7 @@ use weft_meta::{RenameFlags, XattrMode};
 use weft_nodes::wrappers::Operation;
 use weft_nodes::wrappers::fault::{Call, Fault, FaultNode};
 use weft_nodes::{Node, NodeErrorKind};
-use weft_vfs::{AttributeChange, Handle, Volume};
+use weft_vfs::{AttributeChange, Handle, Settings, Volume};
 
 /// What is in the only file after a crash that keeps what is flushed by now.
 fn after_crash(world: &World, ino: Ino) -> Vec<u8> {
@@ -333,10 +333,13 @@ fn the_time_of_a_changed_attribute_stays_when_bytes_are_stored_that_were_written
 #[test]
 fn small_pieces_that_no_node_takes_fill_no_more_memory_than_large_ones() {
     let world = world_with(|_| Fault::Fail(NodeErrorKind::Unavailable));
+    world.volume.shut_down().expect("shuts down");
+    let settings = Settings { dirty_bytes: 16 << 20, ..Settings::default() };
+    let world = World::open_with(world.kv.clone(), world.nodes.clone(), settings);
     let (_, handle) = world.volume.create(&CALLER, Ino::ROOT, b"file", 0o644, libc::O_RDWR).expect("creates");
     let taken = (0..2_000_000).take_while(|piece| world.volume.write(handle, piece * 2, b"x", false).is_ok()).count();
-    // 128 MiB, at some 256 bytes each.
-    assert!(taken < 600_000, "{taken} pieces were taken");
+    // 16 MiB, at some 256 bytes each.
+    assert!(taken < 75_000, "{taken} pieces were taken");
 }
 
 #[test]

@@ -31,8 +31,8 @@ fn make(volume: &Volume, name: String) -> Model {
 fn check(volume: &Volume, model: &Model) {
     assert_eq!(volume.attributes(model.ino).expect("stats").size, model.bytes.len() as u64, "size of {}", model.name);
     let read = volume.read(model.handle, 0, 2 * SPAN as u32).expect("reads");
-    let wrong = read.iter().zip(&model.bytes).position(|(found, expected)| found != expected);
-    assert!(wrong.is_none() && read.len() == model.bytes.len(), "{} differs at {wrong:?}", model.name);
+    let wrong = || read.iter().zip(&model.bytes).position(|(found, expected)| found != expected);
+    assert!(read == model.bytes, "{} differs at {:?}", model.name, wrong());
 }
 
 fn step(volume: &Volume, model: &mut Model, random: &mut StdRng, number: usize) {

@@ -158,7 +158,7 @@ fn check_overwritten(folder: &Path, known: &Overwritten) {
 #[test]
 fn finding_01_synced_bytes_survive_overwriting_and_kill_9() {
     const WRITERS: u64 = 3;
-    let (rounds, seed) = (number("WEFT_KILL_ROUNDS", 3), number("WEFT_SEED", 1));
+    let (rounds, seed) = (number("WEFT_KILL_ROUNDS", 2), number("WEFT_SEED", 1));
     println!("WEFT_SEED={seed} WEFT_KILL_ROUNDS={rounds}");
     let mut random = StdRng::seed_from_u64(seed);
     let mut drive = Drive::new("rs:4+2", 6);
@@ -186,7 +186,7 @@ fn finding_01_synced_bytes_survive_overwriting_and_kill_9() {
 #[test]
 fn every_synced_byte_survives_kill_9() {
     const WRITERS: u64 = 3;
-    let rounds = number("WEFT_KILL_ROUNDS", 8);
+    let rounds = number("WEFT_KILL_ROUNDS", 6);
     let seed = number("WEFT_SEED", 1);
     println!("WEFT_SEED={seed} WEFT_KILL_ROUNDS={rounds}");
     let mut random = StdRng::seed_from_u64(seed);

@@ -155,6 +155,11 @@ impl<K: Kv + 'static> World<K> {
 
     /// Opens a volume over what is there, as a mount does.
     pub fn open(kv: Arc<K>, nodes: Members) -> World<K> {
+        Self::open_with(kv, nodes, Settings::default())
+    }
+
+    /// The same, with these settings of the volume.
+    pub fn open_with(kv: Arc<K>, nodes: Members, settings: Settings) -> World<K> {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
         let fleet = Arc::new(Fleet::new(nodes.clone(), Default::default(), &Env::system()));
@@ -165,7 +170,7 @@ impl<K: Kv + 'static> World<K> {
             transfer,
             Box::new(move |_| Ok(members.clone())),
             runtime.handle().clone(),
-            Settings::default(),
+            settings,
         )
         .expect("a volume over sound metadata starts");
         World { runtime, nodes, kv, volume }
