@@ -25,7 +25,7 @@ fn a_mount_keeps_its_promises_while_faults_strike() {
 /// Names for which programs of all mounts contend, too.
 #[test]
 fn several_mounts_keep_their_promises_while_faults_strike() {
-    promises_are_kept(&["--minutes", "0.15", "--mounts", "3"], 1);
+    promises_are_kept(&["--minutes", "0.1", "--mounts", "3"], 1);
 }
 
 fn promises_are_kept(arguments: &[&str], faults_min: usize) {

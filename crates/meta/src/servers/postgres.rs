@@ -2,6 +2,7 @@
 
 use super::{Identity, Port, START_MAX};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -26,15 +27,38 @@ impl Postgres {
         let data = folder.path().join("data");
         let mut server = Self { folder, data, port: Port::reserve(), child: None };
         Self::give_to_its_user(server.folder.path());
-        let made = server
-            .command("initdb")
-            .args(["-A", "trust", "-U", "weft", "-E", "UTF8", "--locale=C", "--no-sync"])
-            .output();
-        let made = made.expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        server.make_data();
         server.resume(&[]);
         server.psql("CREATE DATABASE weft");
         server
+    }
+
+    /// The files of a new server. To make them takes a second of a processor, so it is done once on this machine, and they are kept as one archive.
+    fn make_data(&self) {
+        let archive = std::env::temp_dir().join(format!("weft-test-postgres-{}.tar", version().unwrap_or_default()));
+        // Anybody may put something of this name there.
+        let owner = |path: &Path| std::fs::symlink_metadata(path).ok().map(|found| found.uid());
+        if owner(&archive) == owner(self.folder.path()) && self.tar("-xf", &archive) {
+            return;
+        }
+        let _ = std::fs::remove_dir_all(&self.data);
+        let mut make = self.command("initdb");
+        let made = make.args(["-A", "trust", "-U", "weft", "-E", "UTF8", "--locale=C", "--no-sync"]).output();
+        let made = made.expect("initdb runs");
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        // Other tests may be at it: who renames later replaces a whole one by another.
+        let own = self.folder.path().join("data.tar");
+        if self.tar("-cf", &own) {
+            let _ = std::fs::rename(own, archive);
+        }
+    }
+
+    /// Packs or unpacks its files; false: it cannot be done.
+    fn tar(&self, what: &str, archive: &Path) -> bool {
+        let mut tar = self.as_its_user("tar".as_ref());
+        let done =
+            tar.arg(what).arg(archive).arg("-C").arg(self.folder.path()).arg("data").stderr(Stdio::null()).status();
+        done.is_ok_and(|status| status.success())
     }
 
     /// A standby of this server, which follows it. From now on a commit of this one waits for it.
@@ -200,15 +224,20 @@ impl Postgres {
     }
 
     fn command(&self, name: &str) -> Command {
+        let mut command = self.as_its_user(&program(name));
+        command.arg("-D").arg(&self.data);
+        command
+    }
+
+    fn as_its_user(&self, program: &Path) -> Command {
         let mut command = if rustix::process::geteuid().is_root() {
             let mut command = Command::new("setpriv");
-            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]);
-            command.arg(program(name));
+            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]).arg(program);
             command
         } else {
-            Command::new(program(name))
+            Command::new(program)
         };
-        command.arg("-D").arg(&self.data).current_dir(self.folder.path());
+        command.current_dir(self.folder.path());
         command
     }
 }
@@ -222,8 +251,12 @@ impl Drop for Postgres {
 /// Where a program of PostgreSQL is: Debian keeps the server's beside each other by version, and off the path.
 #[must_use]
 pub fn program(name: &str) -> PathBuf {
-    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
-    let newest = versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).max();
-    let found = newest.map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin/{name}")));
+    let found = version().map(|version| PathBuf::from(format!("/usr/lib/postgresql/{version}/bin/{name}")));
     found.filter(|path| path.exists()).unwrap_or_else(|| name.into())
+}
+
+/// The newest that Debian has installed.
+fn version() -> Option<u32> {
+    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
+    versions.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()).max()
 }
