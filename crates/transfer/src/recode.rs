@@ -28,7 +28,7 @@ use crate::write::receipt::receipt;
 use crate::write::split::{geometry, recut, split_as};
 use std::sync::Arc;
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{SegmentRecord, ShardLocation};
+use weft_format::records::SegmentRecord;
 use weft_format::shard::object_bytes;
 use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey};
 
@@ -239,15 +239,14 @@ fn begun(
         (None, Some(recut)) => recut,
         (None, None) => geometry(new.shape(), segment, record.geometry.data_bytes)?,
     };
-    let has_same_bytes = |index: usize| recut == Some(geometry) && alike[index];
-    let shared = |index| if has_same_bytes(index) { record.shards[index].clone() } else { None };
-    let mut shards: Vec<Option<ShardLocation>> = (0..new.shape().n).map(shared).collect();
-    // Since then a shared shard may have been moved to where a previous one lies: then that one is made again elsewhere.
-    let taken: Vec<NodeId> = shards.iter().flatten().map(|location| location.node).collect();
-    for (shard, kept) in shards.iter_mut().zip(previous.iter().flat_map(|previous| &previous.shards)) {
-        if shard.is_none() {
-            *shard = kept.clone().filter(|kept| !taken.contains(&kept.node));
-        }
-    }
+    let shared =
+        |index: usize| (recut == Some(geometry) && alike[index]).then(|| record.shards[index].clone()).flatten();
+    let taken: Vec<NodeId> = (0..new.shape().n).filter_map(shared).map(|location| location.node).collect();
+    let shard = |index: usize| {
+        // Since then a shared shard may have been moved to where a previous one lies: then that one is made again elsewhere.
+        let kept = previous.and_then(|previous| previous.shards[index].clone());
+        shared(index).or(kept.filter(|kept| !taken.contains(&kept.node)))
+    };
+    let shards = (0..new.shape().n).map(shard).collect();
     Ok(SegmentRecord { code: new.code.spec().into(), geometry, generation: record.generation, shards })
 }

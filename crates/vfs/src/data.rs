@@ -70,7 +70,7 @@ impl Volume {
                 readahead: Mutex::default(),
             }));
         }
-        let was_open = self.files.is_open(ino);
+        let was_open = self.is_shared() && self.files.is_open(ino);
         let file = self.files.open(&self.store, ino).map_err(|error| match error {
             // Its kernel looks the name up again.
             VfsError::Meta(MetaError::NotFound) if self.is_shared() => VfsError::Stale,
