@@ -49,12 +49,12 @@ fn what_is_promised_is_kept_by_further_seeds() {
     }
 }
 
-const SEEDS_IN_EVERY_RUN: Range<u64> = 3..9;
+const SEEDS_IN_EVERY_RUN: Range<u64> = 3..15;
 const SEEDS_IN_LONG_RUN: u64 = 40;
 
 #[test]
 fn what_is_promised_is_kept_by_brief_histories() {
-    is_kept(0..if is_long() { 250 } else { 130 }, true);
+    is_kept(0..if is_long() { 250 } else { 60 }, true);
 }
 
 /// A bug shows by a seed where it is planted. Of the seeds that show it, each has one whose history ends soon: after a change of the workload
