@@ -1,11 +1,13 @@
 //! A program does one thing after another in a directory of its own, and its model does the same.
 
 use crate::model::{Change, Contents, Model};
-use crate::workload::{Operation, bytes_of};
+use crate::workload::{self, Operation, bytes_of, tree};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// How many of a thousand operations of a program that has a tree are in it.
+const TREE_PER_MILLE: u64 = 400;
 /// A program that was refused fewer syncs may have been late to see that a fault is over.
 const REFUSALS_MIN: u64 = 3;
 
@@ -18,6 +20,8 @@ pub struct Programs {
     pub operations: AtomicU64,
     /// Fsyncs among them.
     pub fsyncs: AtomicU64,
+    /// Do they make directories, symbolic links and attributes, too?
+    pub have_trees: bool,
     /// They are to stop.
     pub is_stopping: AtomicBool,
     /// They do little: much time is to pass in few steps.
@@ -33,9 +37,19 @@ pub struct Programs {
 impl Programs {
     /// `count` programs, each with an empty directory.
     #[must_use]
-    pub fn new(count: usize) -> Arc<Self> {
+    pub fn new(count: usize, have_trees: bool) -> Arc<Self> {
         let models = (0..count).map(|_| Mutex::default()).collect();
-        Arc::new(Self { models, syncs: Mutex::new(vec![(0, 0); count]), ..Self::default() })
+        Arc::new(Self { models, have_trees, syncs: Mutex::new(vec![(0, 0); count]), ..Self::default() })
+    }
+
+    /// What a program does next. `below(end)` is a random number below `end`.
+    pub fn next(&self, number: usize, mut below: impl FnMut(u64) -> u64) -> Operation {
+        let model = self.models[number].lock();
+        // No number is drawn where there is no choice.
+        match self.have_trees && below(1000) < TREE_PER_MILLE {
+            true => tree::next(below, &model),
+            false => workload::next(below, &model),
+        }
     }
 
     /// Faults have stopped: from now on programs can sync.
@@ -73,6 +87,9 @@ pub enum Failure {
     Gone(String),
 }
 
+/// The extended attribute that programs use.
+pub const NOTE: &str = "user.note";
+
 /// A program's directory on a mount.
 pub trait Files {
     /// An open file.
@@ -101,7 +118,19 @@ pub trait Files {
     fn exchange(&self, one: &str, other: &str) -> Result<(), Failure>;
     /// Gives a file a further name.
     fn link(&self, name: &str, new: &str) -> Result<(), Failure>;
-    /// All files by name.
+    /// Makes a directory, with the permission bits of [`crate::model::Attributes::new`].
+    fn make_directory(&self, name: &str) -> Result<(), Failure>;
+    /// Removes an empty one.
+    fn remove_directory(&self, name: &str) -> Result<(), Failure>;
+    /// Makes a symbolic link.
+    fn symlink(&self, name: &str, target: &str) -> Result<(), Failure>;
+    /// Sets the permission bits.
+    fn set_mode(&self, name: &str, mode: u16) -> Result<(), Failure>;
+    /// Sets the extended attribute [`NOTE`].
+    fn set_note(&self, name: &str, value: &[u8]) -> Result<(), Failure>;
+    /// Makes zeros of bytes, without changing the length.
+    fn punch(&self, open: &Self::Open, offset: u64, length: u64) -> Result<(), Failure>;
+    /// All that is there, by name.
     fn contents(&self) -> Result<Contents, Failure>;
     /// Waits.
     fn pause(&self, milliseconds: u64);
@@ -152,6 +181,31 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             change_names(model, |model| model.exchange(one, other), || files.exchange(one, other))
         }
         Operation::Link(name, new) => change_names(model, |model| model.link(name, new), || files.link(name, new)),
+        Operation::MakeDirectory(name) => {
+            change_names(model, |model| model.make_directory(name), || files.make_directory(name))
+        }
+        Operation::RemoveDirectory(name) => {
+            change_names(model, |model| model.unlink(name), || files.remove_directory(name))
+        }
+        Operation::Symlink(name, target) => {
+            change_names(model, |model| model.make_symlink(name, target), || files.symlink(name, target))
+        }
+        Operation::SetMode(name, mode) => {
+            let set = |model: &mut Model| model.set_attributes(name, |attributes| attributes.mode = mode);
+            change_names(model, set, || files.set_mode(name, mode))
+        }
+        Operation::SetNote(name, length) => {
+            let note = vec![length; usize::from(length)];
+            let set = |model: &mut Model| model.set_attributes(name, |attributes| attributes.note = Some(note.clone()));
+            change_names(model, set, || files.set_note(name, &note))
+        }
+        Operation::Punch { name, offset, length } => {
+            let open = files.open(name, false)?;
+            model.lock().write(name, Change::Write(offset as usize, vec![0; length as usize]));
+            let punched = files.punch(&open, offset, length);
+            let closed = files.close(open);
+            punched.and(closed)
+        }
         Operation::ReadAll => {
             let found = files.contents()?;
             if let Err(why) = model.lock().check_now(&found) {

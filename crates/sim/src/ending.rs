@@ -2,7 +2,7 @@
 //! says.
 
 use crate::checks::STEPS_TO_HEAL;
-use crate::client::{Failure, Files};
+use crate::client::{Failure, Files, Programs};
 use crate::scheduler::env_of;
 use crate::volume_files::VolumeFiles;
 use crate::world::World;
@@ -61,9 +61,10 @@ impl World {
         let count = self.programs.models.len();
         let outcomes: Arc<Mutex<Vec<Result<(), String>>>> = Arc::default();
         for number in 0..count {
-            let (volume, clock, outcomes) = (volume.clone(), env.clock.clone(), outcomes.clone());
+            let (volume, programs) = (volume.clone(), self.programs.clone());
+            let (clock, outcomes) = (env.clock.clone(), outcomes.clone());
             self.scheduler.start(mount.process, "last program", move || {
-                let done = last_file(&volume, number, &clock);
+                let done = last_file(&volume, &programs, number, &clock);
                 outcomes.lock().push(done.map_err(|why| format!("program {number} at the end: {why}")));
             });
         }
@@ -102,10 +103,10 @@ impl World {
     }
 }
 
-fn last_file(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<(), String> {
+fn last_file(volume: &Volume, programs: &Programs, number: usize, clock: &Arc<dyn Clock>) -> Result<(), String> {
     let bytes = vec![number as u8 + 1; 9_000];
     let work = || -> Result<bool, Failure> {
-        let files = VolumeFiles::of_program(volume, number, clock)?;
+        let files = VolumeFiles::of_program(volume, programs, number, clock)?;
         let open = files.open(LAST_NAME, true)?;
         let written = files.write(&open, 0, &bytes).and_then(|()| files.fsync(&open));
         let found = written.and_then(|()| files.contents());

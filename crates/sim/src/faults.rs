@@ -33,6 +33,8 @@ pub enum Fault {
     KillMount,
     /// All machines lose their power at once.
     CutPower,
+    /// One machine loses its power: a place, and the mount or a worker beside it.
+    CutPowerOfOne,
     /// A worker or a command is killed.
     KillWorker,
     /// A place is down, silent, slow, full, or its disk fails.
@@ -70,7 +72,7 @@ pub enum Fault {
 }
 
 /// How often each strikes beside the others.
-const WEIGHTS: [(Fault, u64); 17] = [
+const WEIGHTS: [(Fault, u64); 18] = [
     (Fault::KillMount, 16),
     (Fault::CutPower, 6),
     (Fault::KillWorker, 6),
@@ -88,6 +90,7 @@ const WEIGHTS: [(Fault, u64); 17] = [
     (Fault::Calm, 8),
     (Fault::LoseMetadata, 12),
     (Fault::Silence, 30),
+    (Fault::CutPowerOfOne, 20),
 ];
 
 /// Those that strike in one history, with their weights: some kinds are left out, so that the others meet more often.
@@ -117,6 +120,8 @@ const NEVER_AWAY_PER_MILLE: u64 = 200;
 const CLOCK_OFF_MS_MAX: u64 = 20_000;
 /// Who has something to do begins within this number of steps.
 const STEPS_TO_BEGIN: u64 = 3_000;
+/// A machine starts again within this time.
+const REBOOT_MS_MAX: u64 = 30_000;
 /// The network fails for so long at most.
 const SILENCE_MS_MAX: u64 = 5_000;
 /// How many of a thousand older copies are of a moment ago: these have most of what files need.
@@ -143,6 +148,7 @@ impl Mixture {
                 match fault {
                     Fault::LoseMetadata => return world.plan.replica.is_some(),
                     Fault::Silence => return world.plan.has_silence,
+                    Fault::CutPowerOfOne => return world.plan.shares_machines,
                     _ => {}
                 }
                 let is_chosen = world.chance(KIND_PER_MILLE);
@@ -195,6 +201,7 @@ impl World {
                 self.start_mount();
                 (0..self.plan.workers).for_each(|_| self.start_worker());
             }
+            Fault::CutPowerOfOne => self.cut_power_of_one(),
             Fault::KillWorker => {
                 if self.chance(500) && !self.commands.is_empty() {
                     scheduler.tell(|| "a command is killed".into());
@@ -264,6 +271,26 @@ impl World {
                 let is_long = self.chance(LONG_CALM_PER_MILLE);
                 self.idle(Duration::from_secs(self.below(if is_long { 900 } else { 30 })), STEPS_OF_CALM);
             }
+        }
+    }
+
+    /// A machine loses its power, and starts again some time later. The first has the mount with the metadata's disk, the next ones a worker each.
+    fn cut_power_of_one(&mut self) {
+        let scheduler = self.scheduler.clone();
+        let number = self.a_place();
+        let place = self.places.all().swap_remove(number);
+        let time = Duration::from_millis(self.below(REBOOT_MS_MAX));
+        scheduler.tell(|| format!("the power of {}'s machine fails for {} ms", place.name(), time.as_millis()));
+        place.cut_power(&scheduler);
+        place.set_condition(Condition::Down);
+        place.machine().iter().for_each(|machine| machine.kill_daemon(&place, time));
+        scheduler.after(time, move || place.heal());
+        if number == 0 {
+            self.kill_mount();
+            self.start_mount();
+        } else if number <= self.workers.len() {
+            self.kill_worker(number - 1);
+            self.start_worker();
         }
     }
 

@@ -53,6 +53,9 @@ enum Arguments {
         /// Together with workers, commands and faults of nodes
         #[arg(long)]
         care: bool,
+        /// Reach the nodes over HTTP in all of them
+        #[arg(long, requires = "care")]
+        http: bool,
         /// Processes at once
         #[arg(long, default_value_t = 2)]
         jobs: usize,
@@ -139,7 +142,7 @@ enum Arguments {
         #[arg(long)]
         http: bool,
         /// The history of several mounts with workers, commands and faults of nodes of the seed
-        #[arg(long, conflicts_with_all = ["brief", "http"])]
+        #[arg(long, conflicts_with = "brief")]
         care: bool,
     },
     /// Plant bugs, one at a time, and say after how many seeds each is found
@@ -160,7 +163,7 @@ enum Arguments {
         #[arg(long, conflicts_with_all = ["brief", "http", "engine"])]
         objects: bool,
         /// Bugs of a volume, in histories of several mounts with workers, commands and faults of nodes
-        #[arg(long, conflicts_with_all = ["brief", "http", "engine", "objects"])]
+        #[arg(long, conflicts_with_all = ["brief", "engine", "objects"])]
         care: bool,
     },
     /// Let programs work on a real mount with real daemons while they are killed, stopped, cut off and without power (as root)
@@ -266,8 +269,10 @@ fn main() -> Result<()> {
         Arguments::Behind { seeds, jobs } => {
             run_many(seeds, ENGINE_BATCH, &["--behind".into()], jobs, ["steps", "commits", "flushes", "deaths"])
         }
-        Arguments::Many { seeds, care: true, jobs } => {
-            run_many(seeds, CANARY_BATCH, &["--care".into()], jobs, ["steps", "operations", "mounts", "faults"])
+        Arguments::Many { seeds, care: true, http, jobs } => {
+            let mut options = vec!["--care".to_owned()];
+            options.extend(http.then(|| "--http".to_owned()));
+            run_many(seeds, CANARY_BATCH, &options, jobs, ["steps", "operations", "mounts", "faults"])
         }
         Arguments::Many { seeds, .. } => {
             let count = seeds.end - seeds.start;
@@ -304,10 +309,11 @@ fn main() -> Result<()> {
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
             whole(seed, &outcome.complaints)
         }
-        Arguments::Replay { seed, faults, care: true, without, log, .. } => {
+        Arguments::Replay { seed, faults, care: true, http, without, log, .. } => {
             log.map_or(Ok(()), product_log::keep)?;
-            let faults = faults.unwrap_or(many_care::FAULTS_MAX);
-            let length = Length { without: without.into_iter().collect(), ..Length::of(faults) };
+            let all = many_care::whole(http);
+            let faults = faults.unwrap_or(all.faults);
+            let length = Length { faults, without: without.into_iter().collect(), ..all };
             let outcome = many_care::run(seed, &length, true);
             outcome.lines.iter().for_each(|line| println!("{line}"));
             println!("{} steps, {} operations, digest {}", outcome.steps, outcome.operations, outcome.digest);
@@ -341,14 +347,15 @@ fn main() -> Result<()> {
                 _ => (&Planted::OF_VOLUME[..], CANARY_BATCH, None),
             };
             let batch = batch * if brief { BRIEF_FACTOR } else { 1 };
-            let options: Vec<&str> = option.into_iter().chain(brief.then_some("--brief")).collect();
+            let of_care = (care && http).then_some("--http");
+            let options: Vec<&str> = option.into_iter().chain(brief.then_some("--brief")).chain(of_care).collect();
             find_canaries(bugs, seeds_max, batch, &options)
         }
         Arguments::Canary { number, seeds, brief, http, engine, objects, care } => {
             std::panic::set_hook(Box::new(|_| {}));
             let complaints = |seed| match (care, objects, engine) {
                 (true, ..) => {
-                    let length = Length::of(many_care::FAULTS_MAX);
+                    let length = many_care::whole(http);
                     with_planted(Planted::OF_MOUNTS[number], || many_care::run(seed, &length, false)).complaints
                 }
                 (_, true, _) => {
@@ -378,7 +385,7 @@ fn main() -> Result<()> {
                     let outcome = weft_sim::objects::run(seed, false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.answered, outcome.faults])
                 } else if care {
-                    let outcome = many_care::run(seed, &Length::of(many_care::FAULTS_MAX), false);
+                    let outcome = many_care::run(seed, &many_care::whole(http), false);
                     (outcome.complaints, [outcome.steps, outcome.operations, outcome.mounts, outcome.faults])
                 } else if gossip {
                     let outcome = weft_sim::gossip::run(seed, false);
@@ -460,7 +467,7 @@ fn shrink_one(seed: u64, is_brief: bool, is_over_http: bool, has_care: bool) -> 
         true => many_care::run(seed, length, false).complaints,
         false => run(seed, length, false).complaints,
     };
-    let whole = if has_care { Length::of(many_care::FAULTS_MAX) } else { length(None, is_brief, is_over_http) };
+    let whole = if has_care { many_care::whole(is_over_http) } else { length(None, is_brief, is_over_http) };
     let Some(length) = shrink(whole, |length| !complaints(length).is_empty()) else {
         bail!("seed {seed} does not fail")
     };

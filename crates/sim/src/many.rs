@@ -90,7 +90,7 @@ pub struct Outcome {
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
     let scheduler = Scheduler::begin(seed, false);
-    let mut many = Many::new(&scheduler, seed, false);
+    let mut many = Many::new(&scheduler, seed, &Length::whole(false), false);
     let ended = many.run();
     let mut complaints = scheduler.take_complaints();
     complaints.extend(ended.err());
@@ -105,8 +105,8 @@ pub fn run(seed: u64) -> Outcome {
 }
 
 impl Many {
-    pub(crate) fn new(scheduler: &Rc<Scheduler>, seed: u64, has_care: bool) -> Self {
-        let world = World::over(MetadataDisk::shared(scheduler), scheduler, seed, &Length::whole(false));
+    pub(crate) fn new(scheduler: &Rc<Scheduler>, seed: u64, length: &Length, has_care: bool) -> Self {
+        let world = World::over(MetadataDisk::shared(scheduler), scheduler, seed, length);
         let kind = if has_care { scheduler.below(LONG_PAUSE_PER_MILLE.len() as u64) as usize } else { 0 };
         let long_pause_per_mille = LONG_PAUSE_PER_MILLE[kind];
         let (told, next_token) = (Arc::default(), Arc::new(AtomicUsize::new(1)));

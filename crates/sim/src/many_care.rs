@@ -51,12 +51,18 @@ pub struct Outcome {
     pub digest: String,
 }
 
+/// How much of a history happens: all of it, with nodes that are reached over HTTP or by messages.
+#[must_use]
+pub fn whole(is_over_http: bool) -> Length {
+    Length { is_over_http, ..Length::of(FAULTS_MAX) }
+}
+
 /// Runs the history of `seed`, which is never brief.
 #[must_use]
 pub fn run(seed: u64, length: &Length, is_told: bool) -> Outcome {
     let scheduler = Scheduler::begin(seed, is_told);
     let mut cared = Cared {
-        many: Many::new(&scheduler, seed, true),
+        many: Many::new(&scheduler, seed, length, true),
         mounts: Vec::new(),
         begun: 0,
         ambush_and_sequence_per_mille: (0, 0),
@@ -197,6 +203,7 @@ impl Cared {
                 }
                 world.commands.drain(..).for_each(|process| scheduler.kill(process));
                 world.places.all().iter().for_each(|place| place.cut_power(&scheduler));
+                world.cut_power_of_daemons();
                 (0..world.plan.workers).for_each(|_| world.start_worker());
             }
             Fault::Command if world.chance(POLICY_PER_MILLE) => self.set_policy(),

@@ -7,16 +7,25 @@ use weft_env::planted::{Planted, with_planted};
 fn several_mounts_with_care_are_one_volume() {
     let mut operations = 0;
     for seed in if is_long() { 0..8 } else { 2..6 } {
-        let outcome = run(seed, &Length::of(FAULTS_MAX), false);
+        let outcome = run(seed, &whole(false), false);
         assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
         operations += outcome.operations;
     }
     assert!(operations > 500, "{operations} operations");
 }
 
+/// The same with daemons.
+#[test]
+fn several_mounts_with_care_and_daemons_are_one_volume() {
+    for seed in if is_long() { 0..20 } else { 3..6 } {
+        let outcome = run(seed, &whole(true), false);
+        assert!(outcome.complaints.is_empty(), "seed {seed}: {:?}", outcome.complaints);
+    }
+}
+
 #[test]
 fn one_seed_gives_one_history() {
-    let [one, other] = [false, true].map(|is_told| run(2, &Length::of(FAULTS_MAX), is_told));
+    let [one, other] = [false, true].map(|is_told| run(2, &whole(false), is_told));
     assert_eq!((one.digest, one.steps), (other.digest, other.steps));
 }
 
@@ -24,10 +33,10 @@ fn one_seed_gives_one_history() {
 #[test]
 fn planted_bugs_of_several_mounts_are_found() {
     for (bug, seed) in PLANTED {
-        let broken = with_planted(bug, || run(seed, &Length::of(FAULTS_MAX), false));
+        let broken = with_planted(bug, || run(seed, &whole(false), false));
         assert!(!broken.complaints.is_empty(), "{bug:?} does not show by seed {seed} any more");
         if is_long() {
-            let sound = run(seed, &Length::of(FAULTS_MAX), false);
+            let sound = run(seed, &whole(false), false);
             assert!(sound.complaints.is_empty(), "seed {seed}: {:?}", sound.complaints);
         }
     }

@@ -11,16 +11,53 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// A name's file, and the version that it has at least where this name was seen.
+/// What has a name. A directory and a symbolic link count as files, whose bytes are none and the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+}
+
+/// What a file has beside its bytes. It changes in the order in which names do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// The permission bits.
+    pub mode: u16,
+    /// The extended attribute that programs use.
+    pub note: Option<Vec<u8>>,
+}
+
+impl Attributes {
+    /// Of a new file.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        let mode = match kind {
+            Kind::File => 0o644,
+            Kind::Directory => 0o755,
+            Kind::Symlink => 0o777,
+        };
+        Self { mode, note: None }
+    }
+}
+
+/// A name's file, and the version that it has at least where this name was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The file.
     pub file: FileId,
+    /// What it is.
+    pub kind: Kind,
+    /// What it has. All names of a file have the same.
+    pub attributes: Attributes,
     /// Of its versions.
     pub version_min: usize,
 }
 
-/// The names at one moment.
+/// The names at one moment. A name in a directory is `DIRECTORY/NAME`.
 pub type Names = BTreeMap<String, Named>;
 
 /// What is found under a name: which file it is, by a number of its own, and what that holds.
@@ -28,6 +65,12 @@ pub type Names = BTreeMap<String, Named>;
 pub struct Found {
     /// The same for all names of one file, and for no other file.
     pub ino: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// What it has.
+    pub attributes: Attributes,
+    /// How many names it has; of a directory how many directories have it or are in it, and itself.
+    pub links: u64,
     /// Bytes.
     pub bytes: Vec<u8>,
 }
@@ -196,48 +239,83 @@ impl Model {
         self.names().get(name).map_or(0, |named| self.files[&named.file].version())
     }
 
+    /// What a name is that of.
+    #[must_use]
+    pub fn kind(&self, name: &str) -> Option<Kind> {
+        self.names().get(name).map(|named| named.kind)
+    }
+
+    /// Is it a directory in which nothing is?
+    #[must_use]
+    pub fn is_empty_directory(&self, name: &str) -> bool {
+        self.kind(name) == Some(Kind::Directory) && !self.names().keys().any(|other| is_in(other, name))
+    }
+
     /// A file of this name is made, empty.
     pub fn create(&mut self, name: &str) {
+        self.make(name, Kind::File, &[]);
+    }
+
+    /// A directory is made.
+    pub fn make_directory(&mut self, name: &str) {
+        self.make(name, Kind::Directory, &[]);
+    }
+
+    /// A symbolic link is made.
+    pub fn make_symlink(&mut self, name: &str, target: &str) {
+        self.make(name, Kind::Symlink, target.as_bytes());
+    }
+
+    fn make(&mut self, name: &str, kind: Kind, bytes: &[u8]) {
         let file = FileId(self.next);
         self.next += 1;
-        self.files.insert(file, History::default());
+        self.files.insert(file, History::of(bytes.to_vec()));
         self.change(|names| {
-            names.insert(name.to_owned(), Named { file, version_min: 0 });
+            let named = Named { file, kind, attributes: Attributes::new(kind), version_min: 0 };
+            names.insert(name.to_owned(), named);
+        });
+    }
+
+    /// The file behind a name has other attributes.
+    pub fn set_attributes(&mut self, name: &str, set: impl Fn(&mut Attributes)) {
+        self.change(|names| {
+            let Some(file) = names.get(name).map(|named| named.file) else { return };
+            names.values_mut().filter(|named| named.file == file).for_each(|named| set(&mut named.attributes));
         });
     }
 
     /// The file behind a name holds other bytes.
     pub fn write(&mut self, name: &str, change: Change) {
-        let Some(named) = self.names().get(name).copied() else { return };
-        self.files.get_mut(&named.file).expect("it was made").change(change);
+        let Some(file) = self.names().get(name).map(|named| named.file) else { return };
+        self.files.get_mut(&file).expect("it was made").change(change);
     }
 
-    /// A name goes.
+    /// A name goes: of a directory nothing is in it.
     pub fn unlink(&mut self, name: &str) {
         self.change(|names| {
             names.remove(name);
         });
     }
 
-    /// Two files swap their names.
+    /// Two files swap their names. What is in directories goes with them.
     pub fn exchange(&mut self, one: &str, other: &str) {
         self.change(|names| {
-            if let (Some(first), Some(second)) = (names.remove(one), names.remove(other)) {
-                names.extend([(one.to_owned(), second), (other.to_owned(), first)]);
-            }
+            let (first, second) = (taken(names, one), taken(names, other));
+            names.extend(second.into_iter().map(|(rest, named)| (format!("{one}{rest}"), named)));
+            names.extend(first.into_iter().map(|(rest, named)| (format!("{other}{rest}"), named)));
         });
     }
 
     /// A file has a further name.
     pub fn link(&mut self, name: &str, new: &str) {
         self.change(|names| {
-            if let Some(named) = names.get(name).copied() {
+            if let Some(named) = names.get(name).cloned() {
                 names.insert(new.to_owned(), named);
             }
         });
     }
 
-    /// A name becomes another; what the file holds goes with it. Nothing happens if both are names of one file, as POSIX has it.
+    /// A name becomes another; what the file holds, or what is in the directory, goes with it. Nothing happens if both are names of one file, as POSIX has it.
     pub fn rename(&mut self, from: &str, to: &str) {
         let file = |name: &str| self.names().get(name).map(|named| named.file);
         if file(from) == file(to) {
@@ -246,11 +324,11 @@ impl Model {
         let replaces = self.names().contains_key(to);
         let version = self.version(from);
         self.change(|names| {
-            if let Some(mut named) = names.remove(from) {
-                if replaces {
+            for (rest, mut named) in taken(names, from) {
+                if replaces && rest.is_empty() {
                     named.version_min = version;
                 }
-                names.insert(to.to_owned(), named);
+                names.insert(format!("{to}{rest}"), named);
             }
         });
     }
@@ -302,8 +380,8 @@ impl Model {
 
     /// This version of the file behind a name is durable.
     pub fn synced_bytes(&mut self, name: &str, version: usize) {
-        let Some(named) = self.names().get(name).copied() else { return };
-        let history = self.files.get_mut(&named.file).expect("it was made");
+        let Some(file) = self.names().get(name).map(|named| named.file) else { return };
+        let history = self.files.get_mut(&file).expect("it was made");
         history.sync(version);
         if !self.is_behind {
             history.forget_before(history.synced);
@@ -347,6 +425,7 @@ impl Model {
                 return Err(format!("{name}: {}", difference(bytes, expected)));
             }
         }
+        same_attributes(self.names(), found)?;
         same_files(self.names(), found)
     }
 
@@ -401,8 +480,42 @@ impl Model {
             let allowed = history.allows(&found[name].bytes, version_min);
             allowed.map_err(|why| format!("{name} at moment {moment}, versions from {version_min}: {why}"))?;
         }
-        same_files(names, found).map_err(|why| format!("at moment {moment} {why}"))
+        let same = same_attributes(names, found).and_then(|()| same_files(names, found));
+        same.map_err(|why| format!("at moment {moment} {why}"))
     }
+}
+
+/// Is a name in a directory, or below it?
+fn is_in(name: &str, directory: &str) -> bool {
+    name.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Takes a name away and all that are in it; gives what follows it in each, with its file.
+fn taken(names: &mut Names, name: &str) -> Vec<(String, Named)> {
+    let goes = |other: &&String| *other == name || is_in(other, name);
+    let going: Vec<String> = names.keys().filter(goes).cloned().collect();
+    going.iter().filter_map(|other| Some((other[name.len()..].to_owned(), names.remove(other)?))).collect()
+}
+
+/// Each name is that of what it was made, with its attributes and as many links as it has names.
+fn same_attributes(names: &Names, found: &Contents) -> Result<(), String> {
+    for (name, named) in names {
+        let Found { kind, attributes, links, .. } = &found[name];
+        if (kind, attributes) != (&named.kind, &named.attributes) {
+            return Err(format!("{name} is {kind:?}, {attributes:?}, not {:?}, {:?}", named.kind, named.attributes));
+        }
+        let is_subdirectory = |(other, it): &(&String, &Named)| {
+            it.kind == Kind::Directory && is_in(other, name) && !other[name.len() + 1..].contains('/')
+        };
+        let expected = match kind {
+            Kind::Directory => 2 + names.iter().filter(is_subdirectory).count(),
+            _ => names.values().filter(|other| other.file == named.file).count(),
+        };
+        if *links != expected as u64 {
+            return Err(format!("{name} has {links} links, not {expected}"));
+        }
+    }
+    Ok(())
 }
 
 /// Names of one file are that of one, and those of two are not.

@@ -1,11 +1,15 @@
 //! The model allows what is promised and nothing else.
 
-use super::{Change, Contents, Found, Loss, Model};
+use super::{Attributes, Change, Contents, Found, Kind, Loss, Model};
 
 /// Each name is that of a file of its own.
 fn found(files: &[(&str, &[u8])]) -> Contents {
-    let file = |(ino, (name, bytes)): (u64, &(&str, &[u8]))| ((*name).to_owned(), Found { ino, bytes: bytes.to_vec() });
+    let file = |(ino, (name, bytes)): (u64, &(&str, &[u8]))| ((*name).to_owned(), file(ino, bytes));
     (0..).zip(files).map(file).collect()
+}
+
+fn file(ino: u64, bytes: &[u8]) -> Found {
+    Found { ino, kind: Kind::File, attributes: Attributes::new(Kind::File), links: 1, bytes: bytes.to_vec() }
 }
 
 fn model() -> Model {
@@ -78,6 +82,7 @@ fn two_names_of_one_file_are_that_of_one() {
         let mut found = found(&[("a", b"one"), ("b", b"one")]);
         if is_one {
             found.get_mut("b").expect("it is there").ino = found["a"].ino;
+            found.values_mut().for_each(|found| found.links = 2);
         }
         assert_eq!(model.check_now(&found).is_ok(), is_one == is_linked);
         assert_eq!(model.recover(&found, Loss::Crash).is_ok(), is_one == is_linked);
@@ -155,5 +160,68 @@ fn a_hole_that_nobody_made_is_none_of_what_a_file_held() {
         model.synced_all();
         model.write("a", Change::Write(3, b"more".to_vec()));
         assert_eq!(model.recover(&found(&[("a", bytes)]), Loss::Crash).is_ok(), is_allowed, "{bytes:?}");
+    }
+}
+
+fn directory(ino: u64, links: u64) -> Found {
+    Found { ino, kind: Kind::Directory, attributes: Attributes::new(Kind::Directory), links, bytes: Vec::new() }
+}
+
+/// A directory takes along what is in it, at once.
+#[test]
+fn a_directory_and_what_is_in_it_move_together() {
+    let [before, after, half] = [["t", "t/u", "t/u/a"], ["v", "v/u", "v/u/a"], ["v", "v/u", "t/u/a"]];
+    for (names, is_allowed) in [(before, true), (after, true), (half, false)] {
+        let mut model = Model::default();
+        model.make_directory("t");
+        model.make_directory("t/u");
+        model.create("t/u/a");
+        model.synced_all();
+        model.rename("t", "v");
+        let [top, below, a] = names.map(str::to_owned);
+        let found = Contents::from([(top, directory(1, 3)), (below, directory(2, 2)), (a, file(3, b""))]);
+        assert_eq!(model.check_now(&found).is_ok(), names == after, "{names:?}");
+        assert_eq!(model.recover(&found, Loss::Crash).is_ok(), is_allowed, "{names:?}");
+    }
+}
+
+#[test]
+fn directories_swap_with_what_is_in_them() {
+    let mut model = Model::default();
+    model.make_directory("t");
+    model.create("t/a");
+    model.create("u");
+    model.exchange("t", "u");
+    let found = Contents::from([
+        ("t".to_owned(), file(1, b"")),
+        ("u".to_owned(), directory(2, 2)),
+        ("u/a".to_owned(), file(3, b"")),
+    ]);
+    assert_eq!(model.check_now(&found), Ok(()));
+    assert!(!model.is_empty_directory("u") && !model.is_empty_directory("t"));
+    model.unlink("u/a");
+    assert!(model.is_empty_directory("u"));
+}
+
+/// Attributes are those of a moment of names: a later name is not there with earlier attributes.
+#[test]
+fn attributes_change_in_the_order_of_names() {
+    let old = Attributes { mode: 0o644, note: None };
+    let new = Attributes { mode: 0o600, note: Some(vec![7]) };
+    for (attributes, has_later, is_allowed) in
+        [(&old, false, true), (&new, false, true), (&new, true, true), (&old, true, false)]
+    {
+        let attributes = attributes.clone();
+        let mut model = model();
+        model.synced_all();
+        model.set_attributes("a", |attributes| attributes.mode = 0o600);
+        model.set_attributes("a", |attributes| attributes.note = Some(vec![7]));
+        model.make_symlink("later", "a");
+        let mut found = Contents::from([("a".to_owned(), Found { attributes, ..file(1, b"one") })]);
+        if has_later {
+            let attributes = Attributes::new(Kind::Symlink);
+            found.insert("later".to_owned(), Found { kind: Kind::Symlink, attributes, ..file(2, b"a") });
+        }
+        assert_eq!(model.recover(&found, Loss::Crash).is_ok(), is_allowed, "{found:?}");
     }
 }

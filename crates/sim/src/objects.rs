@@ -224,7 +224,10 @@ impl World {
         }
         match chosen(&self.plan.happens, |end| self.scheduler.below(end)) {
             Turn::Operation => self.begin_operation(may_change),
-            Turn::Rush => self.begin_rush(),
+            Turn::Rush => {
+                let name = self.a_name();
+                self.rush(name);
+            }
             Turn::StrikeMember => self.strike_member(),
             Turn::StrikeClient => self.strike_client(),
             Turn::Ambush => self.lay_ambush(),
@@ -236,6 +239,7 @@ impl World {
             Turn::LatePut if may_change => self.put_late(),
             Turn::LatePut => {}
             Turn::Return => self.leave_and_return(),
+            Turn::Crowd => self.crowd(),
             Turn::Join => self.join(),
             Turn::Leave => self.leave(),
             Turn::Rest => self.wait(Duration::from_millis(self.scheduler.below(REST.as_millis() as u64))),
@@ -253,8 +257,7 @@ impl World {
     }
 
     /// Many read one object at once.
-    fn begin_rush(&mut self) {
-        let name = self.a_name();
+    fn rush(&mut self, name: &'static str) {
         (0..RUSH).for_each(|_| self.begin(Kind::Get, name));
     }
 

@@ -1,6 +1,9 @@
-//! What programs do: the operations, chosen at random from what the model says is there.
+//! What programs do: the operations, chosen at random from what the model says is there. `workload/tree.rs` has those of directories,
+//! symbolic links and attributes.
 //!
 //! The simulator performs them on a [`weft_vfs::Volume`], `weft-sim chaos` on a mounted folder.
+
+pub mod tree;
 
 use crate::model::Model;
 use std::ops::RangeInclusive;
@@ -92,6 +95,25 @@ pub enum Operation {
     Exchange(&'static str, &'static str),
     /// Gives a file a further name.
     Link(&'static str, &'static str),
+    /// Makes a directory.
+    MakeDirectory(&'static str),
+    /// Removes an empty one.
+    RemoveDirectory(&'static str),
+    /// Makes a symbolic link with this target.
+    Symlink(&'static str, &'static str),
+    /// Sets the permission bits.
+    SetMode(&'static str, u16),
+    /// Sets the extended attribute that programs use, to so many bytes of this number.
+    SetNote(&'static str, u8),
+    /// Bytes of a file become zeros without being written.
+    Punch {
+        /// The file.
+        name: &'static str,
+        /// Where.
+        offset: u64,
+        /// How many. None are behind its end.
+        length: u64,
+    },
     /// Reads everything, and compares.
     ReadAll,
     /// Does nothing for this number of milliseconds.

@@ -57,6 +57,8 @@ pub struct Plan {
     pub places: u32,
     /// Programs on the mount.
     pub programs: usize,
+    /// Do they make directories, symbolic links and attributes, too?
+    pub have_trees: bool,
     /// Workers beside the mount.
     pub workers: usize,
     /// Do people give commands?
@@ -67,6 +69,8 @@ pub struct Plan {
     pub replica: Option<KeepsUp>,
     /// Does the network fail at the moment at which a worker stores or removes something?
     pub has_silence: bool,
+    /// Is a machine that may lose its power alone both a place and where the mount or a worker runs?
+    pub shares_machines: bool,
     /// Are nodes reached over HTTP, and how?
     pub http: Option<Http>,
     /// Is it over in a few thousand steps? Then it has no faults that take minutes.
@@ -89,6 +93,10 @@ const IN_STEP_PER_MILLE: u64 = 400;
 const TWO_LINKS_PER_MILLE: u64 = 300;
 /// How many have a network that fails while workers store and remove.
 const SILENCE_PER_MILLE: u64 = 150;
+/// In how many programs make directories, too.
+const TREES_PER_MILLE: u64 = 300;
+/// In how many machines that may lose their power alone are both.
+const SHARED_MACHINES_PER_MILLE: u64 = 300;
 /// Small, so that a snapshot has many pieces, and others follow it.
 const REPLICA_SIZES: ReplicaSizes = ReplicaSizes { piece_bytes: 8 << 10, changed_bytes_min: 32 << 10 };
 
@@ -101,11 +109,13 @@ impl Plan {
             code: CODES[below(CODES.len() as u64) as usize],
             places: 4 + below(2) as u32,
             programs: 1 + below(3) as usize,
+            have_trees: false,
             workers: 1 + below(2) as usize,
             has_commands: below(10) < 6,
             looks_for_orphans: below(4) == 0 && !is_brief,
             replica: None,
             has_silence: false,
+            shares_machines: false,
             http: None,
             is_brief,
         }
@@ -116,7 +126,9 @@ impl Plan {
         let has_replica = !self.is_brief && below(1000) < REPLICA_PER_MILLE;
         let keeps_up = if below(1000) < IN_STEP_PER_MILLE { KeepsUp::InStep } else { KeepsUp::Soon };
         let has_silence = !self.is_brief && below(1000) < SILENCE_PER_MILLE;
-        Self { replica: has_replica.then_some(keeps_up), has_silence, ..self }
+        let have_trees = below(1000) < TREES_PER_MILLE;
+        let shares_machines = below(1000) < SHARED_MACHINES_PER_MILLE;
+        Self { replica: has_replica.then_some(keeps_up), has_silence, have_trees, shares_machines, ..self }
     }
 
     /// Its nodes are daemons.
@@ -234,7 +246,7 @@ impl World {
         Self::over(Arc::default(), scheduler, seed, length)
     }
 
-    /// The same, with its metadata on this disk. One that many share has no replica on the nodes, and no daemons.
+    /// The same, with its metadata on this disk. One that many share has no replica on the nodes, and no mount on a place's machine.
     #[must_use]
     pub fn over(disk: Arc<MetadataDisk>, scheduler: &Rc<Scheduler>, seed: u64, length: &Length) -> Self {
         let choices = RefCell::new(ChaCha8Rng::seed_from_u64(!seed));
@@ -246,11 +258,15 @@ impl World {
         more.set_stream(u64::MAX - 1);
         let plan = if length.is_over_http { plan.over_http(|end| more.next_u64() % end) } else { plan };
         let is_alone = !disk.is_shared();
-        let plan = Plan { replica: plan.replica.filter(|_| is_alone), ..plan };
+        let plan = Plan {
+            replica: plan.replica.filter(|_| is_alone),
+            shares_machines: plan.shares_machines && is_alone,
+            ..plan
+        };
         scheduler.tell(|| format!("{plan:?}"));
         let places = Arc::new(Places::new(disk.clone(), plan.http));
         (0..plan.places).for_each(|_| drop(places.add()));
-        let programs = Programs::new(plan.programs);
+        let programs = Programs::new(plan.programs, plan.have_trees);
         if plan.replica == Some(KeepsUp::Soon) {
             programs.models.iter().for_each(|model| model.lock().let_nodes_be_behind());
         }
@@ -587,7 +603,7 @@ fn worker(
 
 /// Does operations until it is to stop.
 fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<dyn Clock>) {
-    let Ok(files) = VolumeFiles::of_program(volume, number, clock) else { return };
+    let Ok(files) = VolumeFiles::of_program(volume, programs, number, clock) else { return };
     while !programs.is_stopping.load(Ordering::Relaxed) {
         while programs.is_slow.load(Ordering::Relaxed) && !running().chance(SLOW_OPERATIONS_PER_MILLE) {
             files.pause(SLOW_MS);
@@ -596,12 +612,12 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
         if running().chance(MEDDLING_PER_MILLE)
             && let Ok(common) = VolumeFiles::of(volume, COMMON, clock)
         {
-            meddle(&common, |end| running().below(end));
+            meddle(&common, programs.have_trees, |end| running().below(end));
         }
         let below = |end| running().below(end);
         let operation = match programs.takes_large_write() {
             true => workload::append_much(below, &programs.models[number].lock()),
-            false => workload::next(below, &programs.models[number].lock()),
+            false => programs.next(number, below),
         };
         let done = client::perform(programs, number, &files, &operation);
         tracing::debug!("program {number}: {operation:?}: {done:?}");
@@ -621,15 +637,16 @@ fn run_program(programs: &Programs, number: usize, volume: &Volume, clock: &Arc<
     }
 }
 
-fn found(volume: &Volume, number: usize, clock: &Arc<dyn Clock>) -> Result<Contents, String> {
-    let files = VolumeFiles::of_program(volume, number, clock).map_err(|error| error.to_string())?;
+fn found(volume: &Volume, programs: &Programs, number: usize, clock: &Arc<dyn Clock>) -> Result<Contents, String> {
+    let files = VolumeFiles::of_program(volume, programs, number, clock).map_err(|error| error.to_string())?;
     files.contents().map_err(|(Failure::Refused(why) | Failure::Unknown(why) | Failure::Gone(why))| why)
 }
 
 /// What a crash or worse has left must be what the models allow.
 fn look_after(loss: Loss, volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) {
     for (number, model) in programs.models.iter().enumerate() {
-        let found = persistently(&**clock, &format!("program {number} cannot read"), || found(volume, number, clock));
+        let complaint = format!("program {number} cannot read");
+        let found = persistently(&**clock, &complaint, || found(volume, programs, number, clock));
         if let Err(why) = model.lock().recover(&found, loss) {
             programs.complain(format!("program {number} {why}"));
         }
@@ -639,8 +656,8 @@ fn look_after(loss: Loss, volume: &Volume, programs: &Programs, clock: &Arc<dyn 
 /// At the end everything can be read, and is what was written.
 fn last_look(volume: &Volume, programs: &Programs, clock: &Arc<dyn Clock>) -> Result<(), String> {
     for (number, model) in programs.models.iter().enumerate() {
-        let found =
-            found(volume, number, clock).map_err(|why| format!("program {number} cannot read at the end: {why}"))?;
+        let found = found(volume, programs, number, clock)
+            .map_err(|why| format!("program {number} cannot read at the end: {why}"))?;
         model.lock().check_now(&found).map_err(|why| format!("program {number} at the end: {why}"))?;
     }
     Ok(())

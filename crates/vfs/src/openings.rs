@@ -40,7 +40,11 @@ pub(crate) async fn look(store: Arc<Store>, transfer: Transfer) -> Result<(), Me
     let known = transfer.look_for_openings(Some(latest)).await;
     let other = match known.newer {
         Some(newer) => Some(newer),
-        None if known.lacks(latest.number) => transfer.publish_opening(latest, &known.held).await,
+        None if known.lacks(latest.number) => {
+            // Somebody else in this process may be renewing it, and it must be durable first: nodes that know it would take what a crash leaves for an older copy.
+            store.flush()?;
+            transfer.publish_opening(latest, &known.held).await
+        }
         None => None,
     };
     let Some(other) = other else {

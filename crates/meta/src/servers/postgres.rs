@@ -1,12 +1,16 @@
 //! PostgreSQL, as Debian has it.
 
 use super::{Identity, Port, START_MAX};
+use rustix::process::{Pid, Signal, kill_process};
 use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use weft_env::{Clock, SystemClock};
+
+/// A server that does not end within this time is killed: PostgreSQL itself waits five seconds for its processes.
+const END_MAX: Duration = Duration::from_secs(6);
 
 /// A PostgreSQL server.
 pub struct Postgres {
@@ -118,6 +122,8 @@ impl Postgres {
         let mut command = self.command("postgres");
         let port = self.port.number.to_string();
         command.args(["-p", &port, "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=200", "-c"]);
+        // One that is killed leaves it among its files, and not on the machine.
+        command.args(["dynamic_shared_memory_type=mmap", "-c"]);
         command.arg(format!("unix_socket_directories={}", self.folder.path().display()));
         for setting in settings {
             command.args(["-c", setting]);
@@ -134,6 +140,16 @@ impl Postgres {
         let deadline = SystemClock.now() + START_MAX;
         while TcpStream::connect(("127.0.0.1", self.port.number)).is_ok() && SystemClock.now() < deadline {
             SystemClock.block(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it at once, but so that it removes its shared memory, which one that is killed leaves on the machine for ever.
+    fn end(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        let deadline = SystemClock.now() + END_MAX;
+        let is_asked = kill_process(Pid::from_child(child), Signal::QUIT).is_ok();
+        while is_asked && SystemClock.now() < deadline && matches!(child.try_wait(), Ok(None)) {
+            SystemClock.block(Duration::from_millis(5));
         }
     }
 
@@ -244,6 +260,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
+        self.end();
         self.kill();
     }
 }

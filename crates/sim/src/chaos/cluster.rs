@@ -1,7 +1,8 @@
 //! Machines: one for each mount, one with a worker, one with the metadata's server if there are several mounts, and one for each node;
 //! each with a network of its own. The metadata of a single mount is a file on a disk of its machine.
 
-use super::disk::Disk;
+use super::clocks::Clocks;
+use super::disk::{Disk, FileSystem};
 use super::network::Network;
 use super::process::{Process, must, output_of};
 use super::server::Server;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub has_gossip: bool,
     /// Do mounts keep what they read on a disk?
     pub has_cache: bool,
+    /// Of all disks.
+    pub file_system: FileSystem,
     /// The most time between two faults.
     pub between_ms: u64,
 }
@@ -62,6 +65,7 @@ impl Plan {
             has_gossip: below(2) == 0,
             has_cache: below(2) == 0,
             between_ms: [1_000, 4_000, 10_000][below(3) as usize],
+            file_system: [FileSystem::Ext4, FileSystem::Xfs][below(2) as usize],
         }
     }
 }
@@ -98,6 +102,7 @@ pub struct Cluster {
     server: Option<Server>,
     server_process: Option<Process>,
     metadata: Disk,
+    clocks: Clocks,
     /// The last, since processes end before their machines.
     network: Network,
 }
@@ -107,6 +112,7 @@ pub struct Cluster {
 pub struct Commander {
     /// The program and what starts it on its machine.
     start: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
     folder: PathBuf,
     meta: String,
 }
@@ -119,6 +125,7 @@ impl Commander {
     pub fn ask(&self, command: &[&str], arguments: &[&str], deadline: Duration) -> Result<Output> {
         let mut asked = Command::new(&self.start[0]);
         asked.args(&self.start[1..]).args(command).arg(&self.meta).args(arguments).current_dir(&self.folder);
+        asked.envs(self.environment.iter().cloned());
         output_of(asked, deadline)
     }
 }
@@ -130,6 +137,7 @@ impl Cluster {
     /// Something cannot be made.
     pub fn new(folder: &Path, weft: &Path, plan: &Plan) -> Result<Self> {
         let is_shared = plan.mounts > 1;
+        let machines = plan.mounts + 2 + plan.nodes;
         let mut cluster = Self {
             plan: plan.clone(),
             folder: folder.to_owned(),
@@ -139,8 +147,9 @@ impl Cluster {
             nodes: Vec::new(),
             server: None,
             server_process: None,
-            network: Network::new(plan.mounts + 2 + plan.nodes, is_shared)?,
-            metadata: Disk::new(folder.join("metadata"), DISK_BYTES)?,
+            network: Network::new(machines, is_shared)?,
+            metadata: Disk::new(folder.join("metadata"), DISK_BYTES, plan.file_system)?,
+            clocks: Clocks::new(folder.join("clocks"), machines)?,
         };
         fs::create_dir(cluster.logs())?;
         (0..plan.mounts).try_for_each(|number| fs::create_dir(cluster.mountpoint(number)))?;
@@ -154,7 +163,7 @@ impl Cluster {
         let meta = cluster.meta();
         cluster.must(&["format", "--policy", cluster.plan.code, &meta])?;
         for number in 0..cluster.plan.nodes {
-            let disk = Disk::new(cluster.folder.join(format!("node{number}")), DISK_BYTES)?;
+            let disk = Disk::new(cluster.folder.join(format!("node{number}")), DISK_BYTES, plan.file_system)?;
             fs::create_dir(disk.folder().join("shards"))?;
             cluster.nodes.push(Node { disk, daemon: None });
             cluster.start_daemon(number)?;
@@ -177,7 +186,10 @@ impl Cluster {
             sentences.push("network namespaces cannot be made: everything is on 127.0.0.1, and nothing is cut off");
         }
         if !self.nodes.iter().all(|node| node.disk.is_own()) || !self.metadata.is_own() {
-            sentences.push("ext4 images cannot be mounted: nodes are plain folders, never full or without power");
+            sentences.push("images of disks cannot be mounted: nodes are plain folders, never full or without power");
+        }
+        if !self.clocks.can_be_wrong() {
+            sentences.push("libfaketime is not installed: clocks are right");
         }
         sentences
     }
@@ -190,6 +202,11 @@ impl Cluster {
     /// The network.
     pub fn network(&self) -> &Network {
         &self.network
+    }
+
+    /// The clocks of its machines.
+    pub fn clocks(&mut self) -> &mut Clocks {
+        &mut self.clocks
     }
 
     /// Do several machines mount the volume?
@@ -239,6 +256,7 @@ impl Cluster {
     fn weft(&self, machine: usize, arguments: &[&str]) -> Command {
         let mut command = self.network.command(machine, &self.weft);
         command.args(arguments).current_dir(&self.folder);
+        self.clocks.give(machine, &mut command);
         command
     }
 
@@ -251,7 +269,8 @@ impl Cluster {
     pub fn commander(&self) -> Commander {
         let command = self.weft(OF_COMMANDS, &[]);
         let start = std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_owned).collect();
-        Commander { start, folder: self.folder.clone(), meta: self.meta() }
+        let environment = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        Commander { start, environment: environment.collect(), folder: self.folder.clone(), meta: self.meta() }
     }
 
     /// `weft COMMAND META` on the first mount's machine.

@@ -1,4 +1,4 @@
-//! A disk: a small ext4 file system in an image, which can be full, unmounted or without power; or else a plain folder.
+//! A disk: a small file system in an image, which can be full, unmounted or without power; or else a plain folder.
 
 use super::process::{GLANCE, must};
 use anyhow::{Context, Result};
@@ -12,30 +12,61 @@ use std::time::{Duration, Instant};
 const DEADLINE: Duration = Duration::from_secs(60);
 /// How long its last users may take to end.
 const LEAVE_DEADLINE: Duration = Duration::from_secs(10);
-/// `EXT4_IOC_SHUTDOWN`, which is `XFS_IOC_GOINGDOWN`, ...
+/// `EXT4_IOC_SHUTDOWN`, which has the number of `XFS_IOC_GOINGDOWN`, ...
 const GOING_DOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
 /// ... and what it is to keep of its log: nothing that is not on the disk.
 const NO_LOG_FLUSH: u32 = 2;
 /// Takes what room there is.
 const FILLER: &str = "filler";
 
+/// What is on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileSystem {
+    /// See ext4(5).
+    Ext4,
+    /// See xfs(5).
+    Xfs,
+}
+
+impl FileSystem {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ext4 => "ext4",
+            Self::Xfs => "xfs",
+        }
+    }
+
+    fn make(self, image: &Path) -> Result<()> {
+        let options: &[&str] = match self {
+            // Nothing is kept for root, so that full is full.
+            Self::Ext4 => &["-q", "-F", "-m", "0"],
+            Self::Xfs => &["-q", "-f"],
+        };
+        let mut command = Command::new(format!("mkfs.{}", self.name()));
+        command.args(options).arg(image);
+        must(command, DEADLINE).map(drop)
+    }
+}
+
 /// Unmounted when dropped.
 pub struct Disk {
     folder: PathBuf,
+    file_system: FileSystem,
     image: Option<PathBuf>,
     is_mounted: bool,
 }
 
 impl Disk {
-    /// Makes `FOLDER`, on a file system of its own if that is possible.
+    /// Makes `FOLDER`, on a file system of its own if that is possible. One of xfs has 300 MB at least.
     ///
     /// # Errors
     /// The folder cannot be made.
-    pub fn new(folder: PathBuf, size_bytes: u64) -> Result<Self> {
+    pub fn new(folder: PathBuf, size_bytes: u64, file_system: FileSystem) -> Result<Self> {
         fs::create_dir(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let image = folder.with_extension("image");
-        let mut disk = Self { folder, image: Some(image.clone()), is_mounted: false };
-        if make_image(&image, size_bytes).and_then(|()| disk.mount()).is_err() {
+        let mut disk = Self { folder, file_system, image: Some(image.clone()), is_mounted: false };
+        let made = File::create(&image).and_then(|file| file.set_len(size_bytes)).map_err(anyhow::Error::from);
+        if made.and_then(|()| file_system.make(&image)).and_then(|()| disk.mount()).is_err() {
             disk.image = None;
         }
         Ok(disk)
@@ -58,7 +89,7 @@ impl Disk {
     pub fn mount(&mut self) -> Result<()> {
         let Some(image) = self.image.as_ref().filter(|_| !self.is_mounted) else { return Ok(()) };
         let mut command = Command::new("mount");
-        command.args(["-t", "ext4", "-o", "loop"]).args([image, &self.folder]);
+        command.args(["-t", self.file_system.name(), "-o", "loop"]).args([image, &self.folder]);
         must(command, DEADLINE)?;
         self.is_mounted = true;
         self.free();
@@ -131,14 +162,6 @@ fn go_down(root: &File) -> std::io::Result<()> {
     // SAFETY: the request reads one u32, which lives until the call returns.
     let answer = unsafe { libc::ioctl(root.as_raw_fd(), GOING_DOWN, &raw const flags) };
     if answer == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-}
-
-fn make_image(image: &Path, size_bytes: u64) -> Result<()> {
-    File::create(image)?.set_len(size_bytes)?;
-    let mut command = Command::new("mkfs.ext4");
-    // Nothing is kept for root, so that full is full.
-    command.args(["-q", "-F", "-m", "0"]).arg(image);
-    must(command, DEADLINE).map(drop)
 }
 
 impl Drop for Disk {

@@ -50,12 +50,16 @@ pub enum Fault {
     Move,
     /// A node loses or damages what it has, or is as it was some time ago.
     Lose,
+    /// The clock of a machine is wrong for a while.
+    Jump,
+    /// A process stops while more time passes than every lease and every grace time have.
+    StopForLong,
     /// Nothing, for a while.
     Calm,
 }
 
 /// How often each strikes beside the others.
-const WEIGHTS: [(Fault, u64); 19] = [
+const WEIGHTS: [(Fault, u64); 21] = [
     (Fault::KillMount, 12),
     (Fault::KillStartingMount, 5),
     (Fault::KillServer, 8),
@@ -74,6 +78,8 @@ const WEIGHTS: [(Fault, u64); 19] = [
     (Fault::Evict, 4),
     (Fault::Move, 10),
     (Fault::Lose, 10),
+    (Fault::Jump, 5),
+    (Fault::StopForLong, 5),
     (Fault::Calm, 4),
 ];
 
@@ -82,6 +88,10 @@ const LONG_PER_MILLE: u64 = 150;
 /// ... longer than the lease, the time until a node is suspected and the time until it may be given up; the others may be shorter.
 const LONG_MS: std::ops::Range<u64> = 12_000..30_000;
 const SHORT_MS: std::ops::Range<u64> = 100..6_000;
+/// A clock is off by so much at most.
+const DAY_S: u64 = 86_400;
+/// More than the lease of a worker, and the grace of a collector, have.
+const LONG_STOP_S: i64 = 2_400;
 /// Before a node loses something all is whole for so long: longer than an upload is under way that found nodes away.
 const CALM: Duration = Duration::from_secs(5);
 
@@ -94,6 +104,8 @@ pub enum Cure {
     Continue(Target),
     /// A machine's cable is plugged in.
     Plug(Target),
+    /// A machine's clock is right.
+    SetClock(Target),
     /// A node's disk has room.
     FreeNode(usize),
     /// The metadata's disk has room.
@@ -142,13 +154,30 @@ impl Chaos {
                 self.kill(&targets);
             }
             Fault::Stop => {
-                // The server is several processes.
-                let targets: Vec<Target> =
-                    self.cluster.targets().into_iter().filter(|target| *target != Target::Server).collect();
-                let target = targets[self.below(targets.len() as u64) as usize];
+                let target = self.one_of_ours();
                 let for_ms = self.duration_ms();
                 self.log.tell(&format!("fault: {target:?} stops for {for_ms} ms"));
                 self.cluster.signal(target, Signal::STOP);
+                self.trouble(for_ms, Cure::Continue(target));
+            }
+            Fault::Jump | Fault::StopForLong if !self.cluster.clocks().can_be_wrong() => return Ok(()),
+            Fault::Jump => {
+                let targets = self.cluster.targets();
+                let target = targets[self.below(targets.len() as u64) as usize];
+                let off_s = self.below(2 * DAY_S) as i64 - DAY_S as i64;
+                let for_ms = self.duration_ms();
+                self.log.tell(&format!("fault: the clock of {target:?} is off by {off_s} s for {for_ms} ms"));
+                let machine = self.cluster.machine(target);
+                self.cluster.clocks().set(machine, off_s)?;
+                self.trouble(for_ms, Cure::SetClock(target));
+            }
+            Fault::StopForLong => {
+                let target = self.one_of_ours();
+                self.log.tell(&format!("fault: {target:?} stops while {LONG_STOP_S} s pass"));
+                self.cluster.signal(target, Signal::STOP);
+                self.cluster.clocks().pass(LONG_STOP_S)?;
+                // The others see their clocks within a second.
+                let for_ms = self.duration_ms() + 2_000;
                 self.trouble(for_ms, Cure::Continue(target));
             }
             Fault::Cut => {
@@ -201,13 +230,20 @@ impl Chaos {
         Ok(())
     }
 
+    /// A process of the product. The server is several processes.
+    fn one_of_ours(&mut self) -> Target {
+        let targets: Vec<Target> =
+            self.cluster.targets().into_iter().filter(|target| *target != Target::Server).collect();
+        targets[self.below(targets.len() as u64) as usize]
+    }
+
     fn duration_ms(&mut self) -> u64 {
         let range = if self.below(1000) < LONG_PER_MILLE { LONG_MS } else { SHORT_MS };
         range.start + self.below(range.end - range.start)
     }
 
     fn trouble(&mut self, for_ms: u64, cure: Cure) {
-        if let Cure::Start(target) | Cure::Continue(target) | Cure::Plug(target) = cure {
+        if let Cure::Start(target) | Cure::Continue(target) | Cure::Plug(target) | Cure::SetClock(target) = cure {
             self.note_trouble(target);
         }
         if cure == Cure::FreeMetadata {
@@ -367,6 +403,11 @@ impl Chaos {
                 Cure::Plug(target) => {
                     self.note_trouble(target);
                     self.cluster.network().plug(self.cluster.machine(target))?;
+                }
+                Cure::SetClock(target) => {
+                    self.note_trouble(target);
+                    let machine = self.cluster.machine(target);
+                    self.cluster.clocks().set(machine, 0)?;
                 }
                 Cure::FreeNode(number) => self.cluster.disk(number).free(),
                 Cure::FreeMetadata => {

@@ -9,6 +9,7 @@
 //! Start reading at [`run`], then `phases.rs` (what mounts and programs do), `faults.rs` (what strikes), `cluster.rs` (whom) and
 //! `mounted_files.rs` (what programs use).
 
+mod clocks;
 mod cluster;
 mod contenders;
 mod disk;
@@ -168,7 +169,7 @@ pub fn run(settings: &Settings) -> Result<Outcome> {
         sessions: cluster.is_shared().then(|| Sessions::new(cluster.commander())),
         places_lost: 0,
         server_troubled: Instant::now(),
-        programs: Programs::new(plan.programs),
+        programs: Programs::new(plan.programs, true),
         counts: Arc::default(),
         log,
         cluster,

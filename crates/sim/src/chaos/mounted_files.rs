@@ -1,15 +1,18 @@
 //! A program's directory on a mounted folder.
 
 use super::log::Log;
-use crate::client::{Failure, Files};
-use crate::model::{Contents, Found};
+use crate::client::{Failure, Files, NOTE};
+use crate::model::{Attributes, Contents, Found, Kind};
 use crate::workload::BELOW;
-use rustix::fs::{Advice, CWD, RenameFlags, fadvise, renameat_with};
+use rustix::fs::{
+    Advice, CWD, FallocateFlags, RenameFlags, XattrFlags, fadvise, fallocate, lgetxattr, lsetxattr, renameat_with,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::IntoRawFd;
-use std::os::unix::fs::{DirEntryExt, FileExt};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +23,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// Programs pause for a part of the time only: a second costs one here.
 const HASTE: u32 = 10;
+
+/// No program has a longer note.
+const NOTE_BYTES_MAX: usize = 1 << 10;
 
 /// What is counted of all programs.
 #[derive(Default)]
@@ -153,17 +159,44 @@ impl MountedFiles {
 
     fn read_all(&self) -> io::Result<Contents> {
         let mut found = BTreeMap::new();
-        for (directory, prefix) in [(self.directory.clone(), ""), (self.directory.join(BELOW), "below/")] {
-            for entry in fs::read_dir(directory)? {
-                let entry = entry?;
-                if entry.file_type()?.is_dir() {
-                    continue;
-                }
-                let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-                found.insert(name, Found { ino: entry.ino(), bytes: self.read(&entry.path())? });
-            }
-        }
+        self.add_contents(&self.directory, "", &mut found)?;
+        self.add_contents(&self.directory.join(BELOW), "below/", &mut found)?;
         Ok(found)
+    }
+
+    /// What a directory has and the directories in it, whose names begin with `prefix`.
+    fn add_contents(&self, directory: &Path, prefix: &str, found: &mut Contents) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            if name == BELOW {
+                continue;
+            }
+            let (path, metadata) = (entry.path(), entry.metadata()?);
+            let (kind, bytes) = if metadata.is_dir() {
+                self.add_contents(&path, &format!("{name}/"), found)?;
+                (Kind::Directory, Vec::new())
+            } else if metadata.is_symlink() {
+                (Kind::Symlink, fs::read_link(&path)?.into_os_string().into_vec())
+            } else {
+                (Kind::File, self.read(&path)?)
+            };
+            let attributes = Attributes { mode: (metadata.mode() & 0o7777) as u16, note: note(&path)? };
+            found.insert(name, Found { ino: metadata.ino(), kind, attributes, links: metadata.nlink(), bytes });
+        }
+        Ok(())
+    }
+}
+
+fn note(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; NOTE_BYTES_MAX];
+    match lgetxattr(path, NOTE, &mut value[..]) {
+        Ok(length) => {
+            value.truncate(length);
+            Ok(Some(value))
+        }
+        Err(rustix::io::Errno::NODATA) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -179,7 +212,8 @@ impl Files for MountedFiles {
     type Open = File;
 
     fn open(&self, name: &str, is_new: bool) -> Result<File, Failure> {
-        self.done(OpenOptions::new().read(true).write(true).create_new(is_new).open(self.path(name)))
+        // The umask takes nothing of it but where it is unusual.
+        self.done(OpenOptions::new().read(true).write(true).create_new(is_new).mode(0o644).open(self.path(name)))
     }
 
     fn write(&self, open: &File, offset: u64, data: &[u8]) -> Result<(), Failure> {
@@ -219,6 +253,32 @@ impl Files for MountedFiles {
 
     fn link(&self, name: &str, new: &str) -> Result<(), Failure> {
         self.done(fs::hard_link(self.path(name), self.path(new)))
+    }
+
+    fn make_directory(&self, name: &str) -> Result<(), Failure> {
+        self.done(fs::DirBuilder::new().mode(0o755).create(self.path(name)))
+    }
+
+    fn remove_directory(&self, name: &str) -> Result<(), Failure> {
+        self.done(fs::remove_dir(self.path(name)))
+    }
+
+    fn symlink(&self, name: &str, target: &str) -> Result<(), Failure> {
+        self.done(symlink(target, self.path(name)))
+    }
+
+    fn set_mode(&self, name: &str, mode: u16) -> Result<(), Failure> {
+        self.done(fs::set_permissions(self.path(name), fs::Permissions::from_mode(mode.into())))
+    }
+
+    fn set_note(&self, name: &str, value: &[u8]) -> Result<(), Failure> {
+        let set = lsetxattr(self.path(name), NOTE, value, XattrFlags::empty());
+        self.done(set.map_err(io::Error::from))
+    }
+
+    fn punch(&self, open: &File, offset: u64, length: u64) -> Result<(), Failure> {
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.persistently("punch", || Ok(fallocate(open, mode, offset, length)?))
     }
 
     fn contents(&self) -> Result<Contents, Failure> {

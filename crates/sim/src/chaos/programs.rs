@@ -5,7 +5,6 @@ use super::mounted_files::MountedFiles;
 use super::sessions::Sessions;
 use crate::client::{self, Failure, Files, Programs};
 use crate::model::{Contents, Loss};
-use crate::workload;
 use rand::{RngCore, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -123,7 +122,7 @@ pub fn work(program: &Program) {
     let mut choices = ChaCha8Rng::seed_from_u64(*seed);
     choices.set_stream(u64::MAX - life);
     while !is_stopping.load(Ordering::Relaxed) && !files.is_gone() {
-        let operation = workload::next(|end| choices.next_u64() % end, &programs.models[*number].lock());
+        let operation = programs.next(*number, |end| choices.next_u64() % end);
         match client::perform(programs, *number, files, &operation) {
             Ok(()) => {
                 programs.operations.fetch_add(1, Ordering::Relaxed);

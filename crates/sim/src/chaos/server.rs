@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use weft_meta::servers::postgres_program;
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// Its log of changes takes no more of the disk than this, so that there is room for the rest.
-const SETTINGS: [&str; 3] = ["max_wal_size=128MB", "min_wal_size=32MB", "max_connections=200"];
+/// Its log of changes takes no more of the disk than this, so that there is room for the rest. What it shares is on the disk, too: one that is killed
+/// leaves nothing on the machine.
+const SETTINGS: [&str; 4] =
+    ["max_wal_size=128MB", "min_wal_size=32MB", "max_connections=200", "dynamic_shared_memory_type=mmap"];
 
 /// Where one is, and how to start it.
 pub struct Server {

@@ -23,6 +23,8 @@ pub enum Turn {
     LatePut,
     /// A member is away until others have what it had, comes back, and is struck as it removes what is there twice now.
     Return,
+    /// What is read much has copies, until a member has another shard beside one and then the only one of both.
+    Crowd,
     /// A new member comes, with an empty disk.
     Join,
     /// A member leaves for good, with its disk: it says so or dies. Another may come in its place.
@@ -81,7 +83,7 @@ impl Plan {
     /// `below(end)` is a random number below `end`.
     pub fn of(mut below: impl FnMut(u64) -> u64) -> Self {
         let mut weight = |usual: u64| usual * [0, 1, 4][below(3) as usize];
-        let happens = vec![
+        let mut happens = vec![
             (Turn::Operation, 4 + weight(2)),
             (Turn::Rush, weight(1)),
             (Turn::StrikeMember, weight(1)),
@@ -106,17 +108,11 @@ impl Plan {
         let does = [(Kind::Put, 5), (Kind::Remove, 1 + weight(1)), (Kind::Get, 4)];
         let turns = 10 + below(TURNS_MAX - 9);
         let (code, shard_count) = CODES[below(CODES.len() as u64) as usize];
-        Self {
-            code,
-            shard_count,
-            names: 1 + below(super::NAMES.len() as u64) as usize,
-            turns,
-            changes: if below(2) == 0 { turns } else { 1 + below(turns) },
-            does,
-            turn_ms_max: TURN_MS[below(TURN_MS.len() as u64) as usize],
-            happens,
-            troubles,
-        }
+        let names = 1 + below(super::NAMES.len() as u64) as usize;
+        let changes = if below(2) == 0 { turns } else { 1 + below(turns) };
+        let turn_ms_max = TURN_MS[below(TURN_MS.len() as u64) as usize];
+        happens.push((Turn::Crowd, [0, 1, 4][below(3) as usize]));
+        Self { code, shard_count, names, turns, changes, does, turn_ms_max, happens, troubles }
     }
 }
 

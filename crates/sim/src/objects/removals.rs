@@ -66,16 +66,46 @@ pub fn refusing_count(volume: VolumeId, disks: &[Stored], name: &str, stamp: Sta
     disks.iter().filter(refuses).count()
 }
 
-/// Disks that alone have two shards of one segment: with one of them two are lost.
-pub fn two_at_one(disks: &[Stored]) -> Vec<String> {
+/// Which disks have each shard.
+fn holders(disks: &[Stored]) -> BTreeMap<(SegmentId, ShardIndex), BTreeSet<usize>> {
     let mut holders: BTreeMap<(SegmentId, ShardIndex), BTreeSet<usize>> = BTreeMap::new();
     for (at, disk) in disks.iter().enumerate() {
         for key in disk.keys().filter(|key| ObjectId::of(key.segment).is_data) {
             holders.entry((key.segment, key.index)).or_default().insert(at);
         }
     }
+    holders
+}
+
+/// A disk that alone has a shard of a segment of which two others have the same one. If it is lost, and no disk has nothing of the segment, one of
+/// the two may get its shard.
+pub fn beside_a_copy(disks: &[Stored]) -> Option<usize> {
+    let holders = holders(disks);
+    let has_copy = |segment: SegmentId| holders.iter().any(|((of, _), at)| *of == segment && at.len() == 2);
+    let mut alone = holders.iter().filter(|((segment, _), at)| at.len() == 1 && has_copy(*segment));
+    alone.find_map(|(_, at)| at.first().copied())
+}
+
+/// A disk that has a shard in common with just one other, which alone has another shard of the segment. If it is lost, that one alone has two.
+pub fn other_of_two(disks: &[Stored]) -> Option<usize> {
+    let holders = holders(disks);
+    let is_alone = |segment: SegmentId, disk: usize| {
+        holders.iter().any(|((of, _), at)| *of == segment && at.len() == 1 && at.contains(&disk))
+    };
+    holders.iter().filter(|(_, at)| at.len() == 2).find_map(|((segment, _), at)| {
+        let (one, other) = (*at.first()?, *at.last()?);
+        match (is_alone(*segment, one), is_alone(*segment, other)) {
+            (true, false) => Some(other),
+            (false, true) => Some(one),
+            _ => None,
+        }
+    })
+}
+
+/// Disks that alone have two shards of one segment: with one of them two are lost.
+pub fn two_at_one(disks: &[Stored]) -> Vec<String> {
     let mut alone: BTreeMap<(SegmentId, usize), usize> = BTreeMap::new();
-    for ((segment, _), at) in holders.into_iter().filter(|(_, at)| at.len() == 1) {
+    for ((segment, _), at) in holders(disks).into_iter().filter(|(_, at)| at.len() == 1) {
         *alone.entry((segment, at.into_iter().next().unwrap_or_default())).or_default() += 1;
     }
     let two = alone.into_iter().filter(|(_, count)| *count > 1);

@@ -137,3 +137,18 @@ fn those_that_gave_a_version_up_are_counted() {
     let count = |stamp| refusing_count(VOLUME, &disks, NAME, stamp);
     assert_eq!((count(NEW), count(OLD)), (1, 0));
 }
+
+/// The fourth member has a copy of what the first one has; the second one's shard comes to lie beside it; then the first one's is lost.
+#[test]
+fn whose_loss_crowds_a_member_is_seen_on_the_disks() {
+    let copied = shard(OLD, 0);
+    let mut disks = whole();
+    assert_eq!((beside_a_copy(&disks), other_of_two(&disks)), (None, None));
+    disks.push(Stored::from([copied]));
+    assert_eq!((beside_a_copy(&disks), other_of_two(&disks)), (Some(1), None));
+    disks[1].clear();
+    disks[3].extend([shard(OLD, 1)]);
+    assert_eq!(other_of_two(&disks), Some(0));
+    disks[0].clear();
+    assert_eq!(two_at_one(&disks).len(), 1);
+}

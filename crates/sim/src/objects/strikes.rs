@@ -3,6 +3,7 @@
 use super::line::Noise;
 use super::plan::Trouble;
 use super::promise::Kind;
+use super::removals::{beside_a_copy, other_of_two};
 use super::{SETTINGS, World};
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
 use crate::scheduler::running;
@@ -28,6 +29,9 @@ const DOUBLED_PER_MILLE_MAX: u64 = 100;
 const OPERATION: Duration = Duration::from_secs(10);
 /// Calls to a place end after 60 s.
 const DISK_MS_MAX: u64 = 50_000;
+/// What is read all the time is copied within this time.
+const TIME_TO_COPY: Duration = Duration::from_secs(120);
+const BETWEEN_RUSHES: Duration = Duration::from_secs(30);
 
 impl World {
     /// A process that is struck loses an answer, or what it had.
@@ -221,6 +225,40 @@ impl World {
         self.scheduler.lay(Some(Ambush { processes, step: Step::RemoveCopy, is_behind: false, passed_by: 0, stroke }));
         self.wait(SETTINGS.superseded_grace * 4);
         self.call_off_ambush();
+    }
+
+    /// See [`super::plan::Turn::Crowd`].
+    pub(super) fn crowd(&mut self) {
+        if !self.may_strike_member() {
+            return;
+        }
+        self.call_off_ambush();
+        let name = self.a_name();
+        self.read_for(name, TIME_TO_COPY);
+        let Some(position) = beside_a_copy(&self.machines.stored()) else { return };
+        self.lose_disk(position, name);
+        // Copies stay as long as they are read.
+        self.read_for(name, CALM);
+        let other = other_of_two(&self.machines.stored());
+        if let Some(position) = other.filter(|_| self.may_strike_member()) {
+            self.lose_disk(position, name);
+        }
+    }
+
+    /// A member loses its disk, and comes back when others have what it had.
+    fn lose_disk(&mut self, position: usize, name: &'static str) {
+        self.begin_trouble(position, Trouble::Empty);
+        self.read_for(name, SETTINGS.rebuild_after * 5);
+        self.end_trouble(position);
+    }
+
+    /// Many read one object again and again for this time.
+    fn read_for(&mut self, name: &'static str, time: Duration) {
+        let until = self.scheduler.now() + time;
+        while self.scheduler.now() < until {
+            self.rush(name);
+            self.wait(BETWEEN_RUSHES);
+        }
     }
 
     /// One of these troubles for a member; which one.

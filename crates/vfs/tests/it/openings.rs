@@ -70,6 +70,34 @@ fn finding_05_a_mount_whose_metadata_is_older_than_what_nodes_know_changes_nothi
     assert_eq!(world.volume.read(handle, 0, 10).expect("read").to_vec(), [7; 10]);
 }
 
+/// Or they would take what a crash leaves for an older copy.
+#[test]
+fn nodes_hear_of_a_renewed_opening_when_it_is_durable() {
+    let world = opened();
+    let first = world.volume.store().openings().expect("read").latest.expect("it was opened").opening;
+    let transfer = world.volume.transfer();
+    world.runtime.block_on(async {
+        let known = transfer.look_for_openings(Some(first)).await;
+        assert_eq!(transfer.publish_opening(first, &known.held).await, None);
+    });
+    write(&world, "before", 100_000).expect("written");
+    world.kv.refuse_flushes(true);
+    let is_refused_by_nodes = || {
+        let left = Store::open(world.kv.after(world.kv.flushed_count()), &Env::system()).expect("opened");
+        let latest = left.openings().expect("read").latest.map(|latest| latest.opening);
+        world.runtime.block_on(transfer.look_for_openings(latest)).newer.is_some()
+    };
+    // The first look commits the next opening, and the second one finds it.
+    for look in 1..=2 {
+        assert!(world.volume.check_opening().is_err(), "look {look}");
+        assert_eq!(world.volume.store().openings().expect("read").number(), 2);
+        assert!(!is_refused_by_nodes(), "look {look}");
+    }
+    world.kv.refuse_flushes(false);
+    world.volume.check_opening().expect("it is the newest");
+    assert!(!is_refused_by_nodes());
+}
+
 #[test]
 fn a_copy_of_the_same_opening_is_soon_an_older_one_and_the_mount_goes_on() {
     let world = opened();

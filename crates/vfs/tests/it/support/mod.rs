@@ -1,6 +1,7 @@
 //! A volume over memory nodes, and a metadata engine that remembers every state it was in.
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use weft_env::Env;
 use weft_format::records::{NodeRecord, NodeState, PolicyRecord, Timestamp, VolumeRecord};
 use weft_format::{NodeId, PolicyId, VolumeId};
@@ -28,6 +29,7 @@ pub struct RecordingKv {
     panics: Mutex<Option<&'static str>>,
     /// The thread whose commits find no room, after this number of others.
     refused: Mutex<Option<(&'static str, usize)>>,
+    refuses_flushes: AtomicBool,
 }
 
 #[derive(Default)]
@@ -58,6 +60,11 @@ impl RecordingKv {
     /// Commits of the thread of this name find no room after its next `count`.
     pub fn refuse_commits_after(&self, thread: &'static str, count: usize) {
         *self.refused.lock() = Some((thread, count));
+    }
+
+    /// From now on nothing becomes durable, or everything again.
+    pub fn refuse_flushes(&self, is_so: bool) {
+        self.refuses_flushes.store(is_so, Ordering::SeqCst);
     }
 
     /// The engine as a crash after `count` commits leaves it.
@@ -96,6 +103,9 @@ impl Kv for RecordingKv {
     }
 
     fn flush(&self) -> Result<(), KvError> {
+        if self.refuses_flushes.load(Ordering::SeqCst) {
+            return Err(KvError::Full { store: "memory".into() });
+        }
         let mut log = self.log.lock();
         log.flushed = log.batches.len();
         Ok(())
