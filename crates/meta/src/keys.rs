@@ -17,7 +17,7 @@
 //! | counter | which | first unused number; of policies: how often something was given one; of what is filed: a mark of the last commit | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
 //! | sums | - | by code: how many segments were made, and their bytes | owner |
-//! | openings | - | each time that an owner opened the volume; missing: nobody has | owner |
+//! | openings | - | each time that an owner opened the volume, and who went on changing it; missing: nobody has | anybody |
 //! | locks | ino | the locks of programs on a file, where several processes change the volume | owner |
 //! | held | ino, session | this process has the file open, which has no name any more | owner |
 //! | look | session | how often this process has looked which files without a name it has open | owner |
@@ -41,7 +41,7 @@
 //! Extents are keyed by where they *end*: engines scan upwards only, and the first key above an offset is then the
 //! extent that covers it, or the next one.
 //!
-//! [`SHARED`] tells an engine which tables several processes write (segment, on-node, damaged, node, roster, job, lease,
+//! [`SHARED`] tells an engine which tables several processes write (openings, segment, on-node, damaged, node, roster, job, lease,
 //! placement, keep, alias, protection, sum-changes, and of unreferenced what is not of inodes); all others are the owner's alone.
 //!
 //! What is unreferenced waits in one table, by kind. `weft_format::removal` says when it may go.
@@ -51,7 +51,7 @@ use std::ops::Range;
 
 use weft_format::{Generation, Ino, NodeId, PolicyId, SegmentId, ShardIndex, ShardKey};
 
-/// The tables. The number is the first byte of every key and lives as long as the format; shared ones are from 32 on.
+/// The tables. The number is the first byte of every key and lives as long as the format; shared ones are from 32 on, but for openings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the table at the top of the module says what each holds")]
@@ -154,6 +154,7 @@ const GENERATIONS: u8 = 4;
 
 /// The tables that other processes than the owner write too. Segment ids are given out once.
 pub const SHARED: &[SharedPrefix] = &[
+    SharedPrefix { prefix: &[Table::Openings as u8], fresh_ids: false },
     SharedPrefix { prefix: &[Table::Segment as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::OnNode as u8], fresh_ids: true },
     SharedPrefix { prefix: &[Table::Damaged as u8], fresh_ids: true },

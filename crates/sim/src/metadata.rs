@@ -458,6 +458,13 @@ impl SimKv {
             }
             return state.file.commit(batch);
         }
+        let is_shared = |key: &Vec<u8>| SHARED.iter().any(|shared| key.starts_with(shared.prefix));
+        if let (None, Some(key)) = (&self.owner, batch.changed_keys().find(|key| !is_shared(key))) {
+            // The engine refuses it. Nothing that runs beside the owner may try it, or it would never do what it is for.
+            let detail = format!("{:?} changes the key {}, which is the owner's", self.process, key.escape_ascii());
+            Self::scheduler().complain(detail.clone());
+            return Err(KvError::Failed { store: "the simulated disk".into(), detail });
+        }
         let Some((number, work)) = self.owner.as_ref().filter(|_| !is_written_through(&batch, SHARED)) else {
             self.clock.block(Duration::from_micros(Self::scheduler().below(FLUSH_US_MAX)));
             return self.write_through(batch);

@@ -130,6 +130,29 @@ fn care_works_beside_a_mount() {
     assert!(fsck::repair(&again, at(9), &mut |_| {}).unwrap().is_clean());
 }
 
+/// Care goes on when the opening is old, and the mount beside it knows the next one and keeps it.
+#[test]
+fn care_renews_the_opening_beside_a_mount() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.weft");
+    SqliteKv::create(&path).unwrap();
+    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
+    let policy = PolicyRecord::of("rs:2+1", Some(1));
+    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1), &Env::system()).unwrap();
+    // Long ago.
+    let first = mount.take_opening(11, 1).unwrap().number;
+    let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
+    care.add_node(NodeId(1), &node(1)).unwrap();
+    let renewed = care.renew_opening().unwrap().expect("it is time");
+    assert_eq!(renewed.number, first + 1);
+    assert_eq!(mount.openings().unwrap().latest.map(|latest| latest.opening), Some(renewed));
+    mount.note_settled(first, 5, 0).unwrap();
+    mount.note_settled(renewed.number, 5, 0).unwrap();
+    drop((mount, care));
+    let again = Store::open(open(&path, Access::Owner), &Env::system()).unwrap();
+    assert_eq!(again.openings().unwrap().number(), renewed.number);
+}
+
 /// A deletion does not wait for other processes, and obeys a setting that they made before it.
 #[test]
 fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
