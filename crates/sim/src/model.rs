@@ -486,7 +486,8 @@ impl Model {
 }
 
 /// Is a name in a directory, or below it?
-fn is_in(name: &str, directory: &str) -> bool {
+#[must_use]
+pub fn is_in(name: &str, directory: &str) -> bool {
     name.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 

@@ -103,7 +103,7 @@ pub enum Operation {
     Symlink(&'static str, &'static str),
     /// Sets the permission bits.
     SetMode(&'static str, u16),
-    /// Sets the extended attribute that programs use, to so many bytes of this number.
+    /// Sets the extended attribute that programs use: this number of bytes, each of which is this number.
     SetNote(&'static str, u8),
     /// Bytes of a file become zeros without being written.
     Punch {

@@ -3,7 +3,7 @@
 //! A file may be moved from here to the names of the other operations and back.
 
 use super::{NAMES, Operation, SMALL_BYTES};
-use crate::model::{Kind, Model};
+use crate::model::{Kind, Model, is_in};
 use std::ops::RangeInclusive;
 
 /// Names of anything.
@@ -74,10 +74,6 @@ fn has_parent(model: &Model, name: &str) -> bool {
         .is_none_or(|(parent, _)| parent == super::BELOW || model.kind(parent) == Some(Kind::Directory))
 }
 
-fn is_below(name: &str, other: &str) -> bool {
-    name.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
-}
-
 /// Only files have the names of the other operations.
 fn fits(kind: Kind, name: &str) -> bool {
     kind == Kind::File || !NAMES.contains(&name)
@@ -91,10 +87,10 @@ fn may_rename(model: &Model, from: &str, to: &str) -> bool {
         (Kind::Directory, Some(_)) => model.is_empty_directory(to),
         (_, Some(replaced)) => replaced != Kind::Directory,
     };
-    from != to && !is_below(to, from) && has_room && fits(kind, to)
+    from != to && !is_in(to, from) && has_room && fits(kind, to)
 }
 
 fn may_exchange(model: &Model, one: &str, other: &str) -> bool {
     let exist = model.kind(one).is_some() && model.kind(other).is_some();
-    one != other && exist && !is_below(one, other) && !is_below(other, one)
+    one != other && exist && !is_in(one, other) && !is_in(other, one)
 }
