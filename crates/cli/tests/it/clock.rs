@@ -7,7 +7,7 @@ use crate::sandbox::{Said, Sandbox, SetAtEnd, until};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -147,4 +147,31 @@ fn clocks_that_jump_by_a_day_lose_nothing() {
     check();
     sandbox.umount();
     assert!(is_whole(&sandbox));
+}
+
+/// The shards of files on a node, without those of the metadata's replica and of openings.
+fn shards_of_files(folder: &str) -> Vec<PathBuf> {
+    let below = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = below(folder.into()).filter(|path| path.is_dir()).flat_map(below);
+    let is_of_file = |path: &PathBuf| path.file_name().is_some_and(|name| !name.as_encoded_bytes().starts_with(b"fff"));
+    all.filter(is_of_file).collect()
+}
+
+/// By the worker's clock the volume was opened an hour ago: so it takes the next opening number once it has changed something, and goes on.
+#[test]
+fn care_by_itself_repairs_again_and_again_in_a_volume_that_was_opened_long_ago() {
+    let sandbox = Sandbox::with_volume("rs:4+2");
+    sandbox.mount();
+    (0..3).for_each(|number| fs::write(sandbox.file(&number.to_string()), content(number, 1)).expect("written"));
+    sandbox.umount();
+    fs::write(sandbox.path("clock-worker"), "+1h").expect("written");
+    let alone = ["care", "meta.db", "--scrub-every", "1s"];
+    let _care = Caring::of(by_clock(&sandbox, "clock-worker", sandbox.command(alone)));
+    for node in ["node1", "node2", "node3"] {
+        let shards = shards_of_files(&sandbox.path(node));
+        assert!(!shards.is_empty());
+        shards.iter().for_each(|shard| fs::remove_file(shard).expect("removed"));
+        // By other names.
+        until("its shards are there again", || shards_of_files(&sandbox.path(node)).len() >= shards.len());
+    }
 }
