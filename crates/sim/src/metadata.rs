@@ -421,7 +421,15 @@ impl SimKv {
             let mut nodes: Vec<NodeId> = record.nodes().collect();
             nodes.sort_unstable();
             if nodes.windows(2).any(|pair| pair[0] == pair[1]) {
-                Self::scheduler().complain(format!("{segment} is committed with two shards on one node"));
+                let places = |record: &SegmentRecord| -> Vec<Option<usize>> {
+                    record.shards.iter().map(|shard| shard.as_ref().map(|shard| place_of(shard.node))).collect()
+                };
+                Self::scheduler().complain(format!(
+                    "{segment} is committed by {:?} with two shards on one node: on places {:?}, before {:?}",
+                    self.process,
+                    places(record),
+                    before.as_ref().map(places)
+                ));
             }
             self.check_stored(*segment, record, before.as_ref());
         }
