@@ -68,14 +68,19 @@ fn write(store: &Store, ino: Ino, segment_id: SegmentId, now: Timestamp) {
     store.commit_files(&[(segment_id, segment([1, 2, 3], 1))], &[commit], now).unwrap();
 }
 
+/// The owner of a new volume.
+fn formatted(path: &Path) -> Store {
+    SqliteKv::create(path).unwrap();
+    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
+    let policy = PolicyRecord::of("rs:2+1", Some(1));
+    Store::format(open(path, Access::Owner), &record, &policy, at(1), &Env::system()).unwrap()
+}
+
 #[test]
 fn care_works_beside_a_mount() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.weft");
-    SqliteKv::create(&path).unwrap();
-    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
-    let policy = PolicyRecord::of("rs:2+1", Some(1));
-    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1), &Env::system()).unwrap();
+    let mount = formatted(&path);
     let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
     for number in 1..=3 {
         mount.add_node(NodeId(number), &node(number)).unwrap();
@@ -135,10 +140,7 @@ fn care_works_beside_a_mount() {
 fn care_renews_the_opening_beside_a_mount() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.weft");
-    SqliteKv::create(&path).unwrap();
-    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
-    let policy = PolicyRecord::of("rs:2+1", Some(1));
-    let mount = Store::format(open(&path, Access::Owner), &record, &policy, at(1), &Env::system()).unwrap();
+    let mount = formatted(&path);
     // Long ago.
     let first = mount.take_opening(11, 1).unwrap().number;
     let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
@@ -158,11 +160,7 @@ fn care_renews_the_opening_beside_a_mount() {
 fn what_is_deleted_is_kept_as_soon_as_somebody_has_said_so() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("volume.weft");
-    SqliteKv::create(&path).unwrap();
-    let record = VolumeRecord { volume: VolumeId(1), created_ms: 1, default_policy: PolicyId(0) };
-    let mount =
-        Store::format(open(&path, Access::Owner), &record, &PolicyRecord::of("rs:2+1", Some(1)), at(1), &Env::system())
-            .unwrap();
+    let mount = formatted(&path);
     let care = Store::open(open(&path, Access::Shared), &Env::system()).unwrap();
     let file = NewInode { kind: Kind::File, mode: 0o644, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
     for round in 0..50 {
