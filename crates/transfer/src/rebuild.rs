@@ -299,7 +299,9 @@ async fn put_all(
             now_ms: inner.fleet.now_ms(),
         };
         let lost: Vec<usize> = waiting.iter().map(|position| job.lost[*position]).collect();
-        let places = wanted.choose_lost(&view, &groups, &nodes_kept, &lost);
+        let home = |shard: &usize| job.record.shards[*shard].as_ref().map(|location| location.node);
+        let homes: Vec<Option<NodeId>> = lost.iter().map(home).collect();
+        let places = wanted.choose_lost(&view, &groups, &nodes_kept, &lost, &homes);
         if places.iter().all(Option::is_none) {
             if failures.0.is_empty() && stored.iter().all(Option::is_none) {
                 let source = wanted.choose(&view, waiting.len()).expect_err("fewer could not be placed either");

@@ -99,16 +99,22 @@ impl Wanted<'_> {
     }
 
     /// Places what is `lost` of a segment whose other shards are on `nodes`, groups where the rest of them is, on nodes that
-    /// answer; where these are too few, on suspected ones too. `None`: there is no place for it.
+    /// answer; where these are too few, on suspected ones too. `None`: there is no place for it. `homes` are the nodes that had what is
+    /// lost; none of them takes another shard than its own.
     pub(crate) fn choose_lost(
         &self,
         view: &View,
         groups: &[Vec<usize>],
         nodes: &[Option<NodeId>],
         lost: &[usize],
+        homes: &[Option<NodeId>],
     ) -> Vec<Option<NodeId>> {
         let placed = |excluded_nodes: &BTreeSet<NodeId>| {
-            weft_cluster::place_lost(view, &self.request(lost.len(), excluded_nodes), groups, nodes, lost)
+            let request = self.request(lost.len(), excluded_nodes);
+            let mut places = weft_cluster::place_lost(view, &request, groups, nodes, lost);
+            own_first(&mut places, homes, Some);
+            own_first(&mut places, homes, |node| view.members.get(&node).map(|member| &member.domain));
+            places
         };
         let avoided = suspected(view, self.now_ms);
         if !avoided.is_empty() {
@@ -150,6 +156,25 @@ impl Wanted<'_> {
             unit_shards: self.unit_shards,
             within: None,
         }
+    }
+}
+
+/// Exchanges places until each node, or each domain, that takes shards which it did not have takes its own, too. A shard without a
+/// place, or whose node does not take it, stays in the record where it was, and must not be there with another.
+fn own_first<H: PartialEq>(
+    places: &mut [Option<NodeId>],
+    homes: &[Option<NodeId>],
+    home_of: impl Fn(NodeId) -> Option<H>,
+) {
+    let of = |node: Option<NodeId>| node.and_then(&home_of);
+    let shards = 0..places.len();
+    let all = || shards.clone().flat_map(|stranger| shards.clone().map(move |owner| (stranger, owner)));
+    // Each exchange brings one shard more home.
+    while let Some((stranger, owner)) = all().find(|(stranger, owner)| {
+        let home = of(homes[*owner]);
+        home.is_some() && of(places[*stranger]) == home && of(homes[*stranger]) != home && of(places[*owner]) != home
+    }) {
+        places.swap(stranger, owner);
     }
 }
 

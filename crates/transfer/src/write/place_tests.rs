@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 use weft_cluster::{Health, Member};
 use weft_format::records::PlacementRule;
 
@@ -78,4 +79,34 @@ fn nodes_that_are_away_excuse_shards_only_beyond_the_spare_places() {
         with_draining.members.get_mut(&NodeId(node)).unwrap().state = state;
     }
     assert_eq!(needed(&with_draining, 1), 5);
+}
+
+proptest! {
+    /// Nodes `0..6` in three domains.
+    #[test]
+    fn a_node_and_a_domain_take_what_they_had_before_what_they_had_not(
+        homes in proptest::sample::subsequence((0..6).collect::<Vec<u128>>(), 3),
+        places in proptest::sample::subsequence((0..6).collect::<Vec<u128>>(), 0..=3),
+        is_moved in any::<[bool; 3]>(),
+        seed in 0..6usize,
+    ) {
+        let node = |at: &u128| Some(NodeId(*at));
+        let homes: Vec<Option<NodeId>> = homes.iter().map(node).zip(is_moved).map(|(home, had)| home.filter(|_| had)).collect();
+        let mut places: Vec<Option<NodeId>> = places.iter().map(node).collect();
+        places.resize(3, None);
+        places.rotate_left(seed % 3);
+        let mut before = places.clone();
+        let domain = |node: NodeId| Some(node.0 / 2);
+        own_first(&mut places, &homes, Some);
+        own_first(&mut places, &homes, domain);
+        let is_in = |node: Option<NodeId>, home: Option<NodeId>| home.is_some() && node.and_then(domain) == home.and_then(domain);
+        for (stranger, owner) in (0..3).flat_map(|stranger| (0..3).map(move |owner| (stranger, owner))) {
+            prop_assert!(stranger == owner || homes[owner].is_none() || places[stranger] != homes[owner]);
+            let comes = is_in(places[stranger], homes[owner]) && !is_in(homes[stranger], homes[owner]);
+            prop_assert!(!comes || is_in(places[owner], homes[owner]));
+        }
+        before.sort();
+        places.sort();
+        prop_assert_eq!(before, places);
+    }
 }

@@ -171,6 +171,23 @@ async fn nodes_that_fail_to_take_a_shard_are_passed_over() {
 }
 
 #[tokio::test]
+async fn a_shard_that_finds_no_place_keeps_its_node_to_itself() {
+    let house = House::new(4);
+    let record = house.write(segment(0), "rs:2+2", &bytes(100_000, 12)).await;
+    for (with_room, without) in (0..4).flat_map(|at| (0..4).map(move |other| (at, other))).filter(|(a, b)| a != b) {
+        house.heal();
+        let full = house.node_of(&record, without);
+        full.fault.set_script(every(Operation::Put, Fault::Fail(NodeErrorKind::Io)));
+        let rebuilt = house.transfer.rebuild(segment(0), &record, &indices(&[with_room, without])).await.unwrap();
+        assert_eq!(rebuilt.placed, [(ShardIndex(with_room as u16), house.node_of(&record, with_room).id)]);
+        let nodes: BTreeSet<_> = rebuilt.record.nodes().collect();
+        assert_eq!(nodes.len(), 4, "{with_room} and {without}: {:?}", rebuilt.record.shards);
+        let key = key(segment(0), &rebuilt.record, with_room);
+        house.node_of(&record, with_room).memory.remove(key).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn too_few_survivors_are_an_error_and_shards_that_do_not_exist_too() {
     let house = House::new(6);
     let record = house.write(segment(0), "rs:4+2", &bytes(100_000, 11)).await;
