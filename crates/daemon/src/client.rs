@@ -683,7 +683,7 @@ pub async fn members_granted(url: &DaemonUrl, key: Key, grant: Arc<Grant>, env: 
     members_by(node.with_grant(Some(grant))).await
 }
 
-async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
+pub(super) async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
     let members = node.members().await?;
     if members.is_empty() {
         let detail = format!("{} does not identify itself: check the program that runs there", node.url);

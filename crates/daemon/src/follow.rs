@@ -8,12 +8,14 @@
 use super::address::DaemonUrl;
 use super::addresses::Addresses;
 use super::auth::Key;
-use super::client::{CAPABILITY, DaemonNode, members};
+use super::client::{CAPABILITY, DaemonNode, members_by};
+use super::dial::{Dial, Tcp};
 use super::link_set::{Errand, LinkSet};
 use super::links::{PIECES_AT_ONCE, READ_TIMEOUT, WRITE_TIMEOUT, pieces};
 use super::loads::Loads;
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use weft_cluster::gossip::Heard;
 use weft_env::Env;
 use weft_format::{NodeId, ShardKey};
 use weft_nodes::combine::Combination;
@@ -58,6 +60,7 @@ pub struct AddressBook {
     saved: Mutex<Option<Instant>>,
     loads: Arc<Loads>,
     short_circuit: bool,
+    dial: Arc<dyn Dial>,
     env: Env,
 }
 
@@ -81,6 +84,11 @@ impl AddressBook {
         Arc::new(Self { short_circuit: true, ..Self::read(file, env) })
     }
 
+    /// An empty one that is kept nowhere, whose connections `dial` makes.
+    pub fn dialed_by(dial: Arc<dyn Dial>, env: &Env) -> Arc<Self> {
+        Arc::new(Self { dial, ..Self::read(None, env) })
+    }
+
     fn read(file: Option<PathBuf>, env: &Env) -> Self {
         let read = |file: &Path| Addresses::decode(&std::fs::read(file).ok()?);
         let known = Mutex::new(file.as_deref().and_then(read).unwrap_or_default());
@@ -93,6 +101,7 @@ impl AddressBook {
             saved: Mutex::default(),
             loads: Arc::default(),
             short_circuit: false,
+            dial: Arc::new(Tcp),
             env: env.clone(),
         }
     }
@@ -110,7 +119,11 @@ impl AddressBook {
     ) -> Result<Arc<dyn Node>, NodeError> {
         let member = Member { url: url.clone(), identity, key, short_circuit: self.short_circuit };
         let links = self.links_at(&member, url, name)?;
-        self.members.lock().push(member.clone());
+        let mut members = self.members.lock();
+        // Nodes are opened again now and then.
+        members.retain(|known| known.identity != identity);
+        members.push(member.clone());
+        drop(members);
         let (name, at) = (name.to_owned(), Arc::new(RwLock::new((url.clone(), links))));
         Ok(Arc::new(LinkedNode { name, at, class: Class::Foreground, follow: Some((member, self.clone())) }))
     }
@@ -118,6 +131,7 @@ impl AddressBook {
     /// The daemon at `url`, with the links that it was known to have.
     fn links_at(&self, member: &Member, url: &DaemonUrl, name: &str) -> Result<Arc<LinkSet>, NodeError> {
         let node = DaemonNode::open(url, name, member.identity, member.key.clone(), &self.env)?;
+        let node = node.dialed_by(Arc::clone(&self.dial));
         let node = if member.short_circuit { node.with_short_circuit() } else { node };
         Ok(LinkSet::new(node, &self.known.lock().links(&member.identity.node.to_string()), &self.loads))
     }
@@ -158,21 +172,16 @@ impl AddressBook {
         // Start at a random member, so that one that cannot answer is not asked every time.
         let first = self.env.rng.next_u64() % others.len().max(1) as u64;
         others.rotate_left(first as usize);
-        let (mut asking, mut others, mut answers) = (JoinSet::new(), others.into_iter(), 0);
+        let (mut asking, mut others, mut answers) = (FuturesUnordered::new(), others.into_iter(), 0);
         let (volume, mut all_told) = (besides.identity.volume.to_string(), Vec::new());
         loop {
             while answers + asking.len() < ASKED_MAX
                 && let Some(member) = others.next()
             {
-                let url = self.last(&member);
-                let env = self.env.clone();
-                asking.spawn(async move {
-                    let told = members(&url, Some(member.identity), member.key, &env);
-                    env.clock.timeout(TIMEOUT, told).await.ok()?.ok()
-                });
+                asking.push(clock.timeout(TIMEOUT, self.told_by(member)));
             }
-            let Some(told) = asking.join_next().await else { break };
-            if let Ok(Some(told)) = told {
+            let Some(told) = asking.next().await else { break };
+            if let Ok(Ok(told)) = told {
                 answers += 1;
                 all_told.extend(told);
             }
@@ -182,6 +191,14 @@ impl AddressBook {
             self.save();
         }
         *asked = Some(clock.now());
+    }
+
+    /// Which daemons a member knows.
+    async fn told_by(&self, member: Member) -> Result<Vec<Heard>, NodeError> {
+        let url = self.last(&member);
+        let (identity, key) = (Some(member.identity), member.key);
+        let node = DaemonNode::open_unidentified(&url, &url.to_string(), identity, key, &self.env)?;
+        members_by(node.dialed_by(Arc::clone(&self.dial))).await
     }
 
     /// A list that cannot be written is asked for again next time.

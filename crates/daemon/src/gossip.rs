@@ -5,14 +5,17 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::members;
+use super::client::DaemonNode;
+use super::client::members_by;
+use super::dial::Dial;
 use super::link_set::Errand;
 use super::peer_pool::PeerPool;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinSet;
 use weft_cluster::gossip::{Facts, Gossip, GossipError, HEARTBEAT_MS, Heard};
 use weft_env::Env;
 use weft_nodes::node::{Node, NodeIdentity};
@@ -55,6 +58,7 @@ pub(super) struct Gossiper {
     state: Mutex<Gossip>,
     /// Something is to be sent.
     wake: Notify,
+    dial: Arc<dyn Dial>,
     peers: PeerPool,
     under_way: Arc<Semaphore>,
     began: Instant,
@@ -62,7 +66,7 @@ pub(super) struct Gossiper {
 }
 
 impl Gossiper {
-    pub(super) fn new(settings: GossipSettings, env: &Env) -> Self {
+    pub(super) fn new(settings: GossipSettings, dial: &Arc<dyn Dial>, env: &Env) -> Self {
         let facts = Facts {
             address: settings.own.to_string(),
             started_ms: env.clock.unix_ms(),
@@ -74,7 +78,8 @@ impl Gossiper {
         let all = std::iter::once(&settings.own.authority).chain(&settings.further);
         let all = all.map(String::as_str).collect::<Vec<_>>().join(",");
         Self {
-            peers: PeerPool::new(settings.key.clone(), env),
+            dial: Arc::clone(dial),
+            peers: PeerPool::new(settings.key.clone(), Arc::clone(dial), env),
             addresses: (!settings.further.is_empty()).then_some(all),
             settings,
             state: Mutex::new(Gossip::new(facts, env.rng.next_u64(), 0)),
@@ -105,26 +110,24 @@ impl Gossiper {
         self.state.lock().members(self.now_ms())
     }
 
-    /// Until it is aborted or the daemon is gone, of which `served` then has nothing.
-    pub(super) async fn run(self: Arc<Self>, served: impl Fn() -> Option<Served> + Send) {
+    /// Takes part, for ever.
+    pub(super) async fn run(&self, served: impl Fn() -> Served + Send) {
         let mut told_at = self.began;
         let mut join_at = self.began;
-        let mut joining = JoinSet::new();
+        let mut joining = FuturesUnordered::new();
         let well_known: Vec<String> = self.settings.join.iter().map(DaemonUrl::to_string).collect();
-        while let Some(served) = served() {
+        loop {
             let now = self.env.clock.now();
             if told_at <= now {
                 told_at = now + Duration::from_millis(HEARTBEAT_MS);
-                self.say(&served).await;
+                self.say(&served()).await;
                 self.close_doors();
             }
-            drop(served);
-            while joining.try_join_next().is_some() {}
             if join_at <= now && joining.is_empty() {
                 let to_join = self.state.lock().whom_to_join(&well_known, self.now_ms());
                 join_at = now + Duration::from_millis(to_join.again_after_ms);
                 for url in self.settings.join.iter().filter(|url| to_join.ask.contains(&url.to_string())) {
-                    joining.spawn(Arc::clone(&self).join(url.clone()));
+                    joining.push(self.join(url));
                 }
             }
             let due_ms = {
@@ -133,10 +136,14 @@ impl Gossiper {
                 state.due_ms()
             };
             self.send();
-            let due = (self.began + Duration::from_millis(due_ms)).min(told_at).min(join_at);
+            let due = (self.began + Duration::from_millis(due_ms)).min(told_at);
+            // Who asks is not due until it is answered.
+            let due = if joining.is_empty() { due.min(join_at) } else { due };
             tokio::select! {
-                () = self.env.clock.sleep_until(due) => {}
+                biased;
+                Some(()) = joining.next() => {}
                 () = self.wake.notified() => {}
+                () = self.env.clock.sleep_until(due) => {}
             }
         }
     }
@@ -171,8 +178,10 @@ impl Gossiper {
     }
 
     /// Asks a well-known member for the others, and is announced.
-    async fn join(self: Arc<Self>, url: DaemonUrl) {
-        match members(&url, None, self.settings.key.clone(), &self.env).await {
+    async fn join(&self, url: &DaemonUrl) {
+        let node = DaemonNode::open_unidentified(url, &url.to_string(), None, self.settings.key.clone(), &self.env);
+        let asked = async { members_by(node?.dialed_by(Arc::clone(&self.dial))).await };
+        match asked.await {
             Ok(members) => {
                 let facts = members.into_iter().map(|heard| heard.facts).collect();
                 self.state.lock().join(facts, self.now_ms());
@@ -211,3 +220,7 @@ impl Gossiper {
         self.peers.keep(|address| members.iter().any(|heard| heard.facts.address == address));
     }
 }
+
+#[cfg(test)]
+#[path = "gossip_tests.rs"]
+mod tests;

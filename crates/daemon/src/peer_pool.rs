@@ -3,6 +3,7 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::client::DaemonNode;
+use super::dial::Dial;
 use super::link_set::LinkSet;
 use super::loads::Loads;
 use parking_lot::Mutex;
@@ -13,15 +14,16 @@ use weft_env::Env;
 /// Daemons that were spoken to, by address, with their connections.
 pub(super) struct PeerPool {
     key: Option<Key>,
+    dial: Arc<dyn Dial>,
     env: Env,
     loads: Arc<Loads>,
     open: Mutex<HashMap<String, Arc<LinkSet>>>,
 }
 
 impl PeerPool {
-    /// What is asked of them is signed with `key`.
-    pub(super) fn new(key: Option<Key>, env: &Env) -> Self {
-        Self { key, env: env.clone(), loads: Arc::default(), open: Mutex::default() }
+    /// What is asked of them is signed with `key`, and `dial` makes the connections.
+    pub(super) fn new(key: Option<Key>, dial: Arc<dyn Dial>, env: &Env) -> Self {
+        Self { key, dial, env: env.clone(), loads: Arc::default(), open: Mutex::default() }
     }
 
     /// Whatever daemon is there; `None`: it is no address of one.
@@ -37,7 +39,8 @@ impl PeerPool {
     }
 
     fn made(&self, url: &DaemonUrl, address: &str) -> Option<DaemonNode> {
-        DaemonNode::open_unidentified(url, address, None, self.key.clone(), &self.env).ok()
+        let node = DaemonNode::open_unidentified(url, address, None, self.key.clone(), &self.env).ok()?;
+        Some(node.dialed_by(Arc::clone(&self.dial)))
     }
 
     /// How many there are.

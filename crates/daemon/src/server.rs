@@ -9,6 +9,7 @@ mod reply;
 mod room;
 
 use super::auth::{Key, Nonces};
+use super::dial::{Dial, Tcp};
 use super::gossip::{GossipSettings, Gossiper, Served};
 use super::http_timer::HttpTimer;
 use super::linger::Lingering;
@@ -103,9 +104,11 @@ pub struct Daemon {
     metrics: Metrics,
     /// Are these told to whoever asks on this machine?
     has_open_metrics: bool,
-    gossip: Option<Arc<Gossiper>>,
+    gossip: Option<Gossiper>,
     /// None unless it is a member of an object store.
     objects: Option<Arc<dyn ObjectHost>>,
+    /// How it reaches others.
+    dial: Arc<dyn Dial>,
     /// To other nodes of chains; who asks has signed for all.
     peers: PeerPool,
     /// No second daemon serves the folder.
@@ -120,6 +123,7 @@ impl Daemon {
     /// The place is not there, cannot be read, or is served by another daemon.
     pub fn open(kinds: Kinds, place: NodeUrl, key: Option<Key>, env: &Env) -> Result<Self, NodeError> {
         let name = place.to_string();
+        let dial: Arc<dyn Dial> = Arc::new(Tcp);
         let lock = place.files().map(|folder| lock(folder, &name)).transpose()?;
         let secret = Secret::default();
         let open = |identity| kinds.open(&NodeAt { url: &place, name: &name, identity, secret: &secret });
@@ -146,7 +150,8 @@ impl Daemon {
             has_open_metrics: false,
             gossip: None,
             objects: None,
-            peers: PeerPool::new(None, env),
+            peers: PeerPool::new(None, Arc::clone(&dial), env),
+            dial,
             _lock: lock,
         })
     }
@@ -178,9 +183,14 @@ impl Daemon {
         self
     }
 
+    /// The same, reaching other daemons over connections that `dial` makes.
+    pub fn dialed_by(self, dial: Arc<dyn Dial>) -> Self {
+        Self { peers: PeerPool::new(None, Arc::clone(&dial), &self.env), dial, ..self }
+    }
+
     /// The same, telling other daemons of itself and listening to what they tell.
     pub fn with_gossip(mut self, settings: GossipSettings) -> Self {
-        self.gossip = Some(Arc::new(Gossiper::new(settings, &self.env)));
+        self.gossip = Some(Gossiper::new(settings, &self.dial, &self.env));
         self
     }
 
@@ -241,53 +251,67 @@ impl Daemon {
     /// Serves until `stop` is over and what was under way then has ended, or half a minute later.
     pub async fn serve(self: Arc<Self>, mut listener: impl Listen, stop: impl Future<Output = ()>) {
         let (graceful, limit) = (GracefulShutdown::new(), PerIpLimit::new(self.limits, &self.env.clock));
-        let mut stop = std::pin::pin!(stop);
-        let served = Arc::downgrade(&self);
-        let served = move || Some(served.upgrade()?.for_gossip());
-        let gossip = self.gossip.clone().map(|gossip| tokio::spawn(gossip.run(served)));
         let mut serving_files = JoinSet::new();
         if self.file_socket().is_some() {
             serving_files.spawn(Arc::clone(&self).serve_files());
         }
-        loop {
-            let accepted = tokio::select! {
-                biased;
-                () = &mut stop => break,
-                accepted = listener.accept() => accepted,
-            };
-            match accepted {
-                Ok(accepted) => {
-                    let peer = accepted.peer;
-                    let Some(slot) = limit.admit(peer.ip()) else {
-                        tracing::warn!(node = self.name, %peer, "closed: too many ask for a connection while all are at work");
-                        continue;
-                    };
-                    let (daemon, watcher, slot) = (Arc::clone(&self), graceful.watcher(), Arc::new(slot));
-                    self.env.spawner.task(Box::pin(async move {
-                        let name = daemon.name.clone();
-                        tokio::select! {
-                            biased;
-                            () = daemon.connection(accepted, watcher, Arc::clone(&slot)) => {}
-                            () = slot.expired() => {
-                                tracing::debug!(node = name, %peer, "a connection without a place was closed");
-                            }
-                        }
-                    }));
-                }
-                Err(error) => {
-                    tracing::warn!(node = self.name, "a connection could not be accepted: {error}");
-                    // Out of descriptors, most likely; trying at once would only burn time.
-                    self.env.clock.sleep(Duration::from_millis(100)).await;
-                }
+        let gossiping = async {
+            match &self.gossip {
+                Some(gossip) => gossip.run(|| self.for_gossip()).await,
+                None => std::future::pending().await,
             }
+        };
+        let accepting = async {
+            loop {
+                self.accept(&mut listener, &limit, &graceful).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = stop => {}
+            () = accepting => {}
+            () = gossiping => {}
         }
         serving_files.shutdown().await;
-        if let (Some(gossip), Some(running)) = (&self.gossip, gossip) {
-            running.abort();
+        if let Some(gossip) = &self.gossip {
             gossip.leave().await;
         }
         if self.env.clock.timeout(GRACE, graceful.shutdown()).await.is_err() {
             tracing::warn!(node = self.name, "requests under way were cut off");
+        }
+    }
+
+    /// Serves the next connection.
+    async fn accept(
+        self: &Arc<Self>,
+        listener: &mut impl Listen,
+        limit: &Arc<PerIpLimit>,
+        graceful: &GracefulShutdown,
+    ) {
+        match listener.accept().await {
+            Ok(accepted) => {
+                let peer = accepted.peer;
+                let Some(slot) = limit.admit(peer.ip()) else {
+                    tracing::warn!(node = self.name, %peer, "closed: too many ask for a connection while all are at work");
+                    return;
+                };
+                let (daemon, watcher, slot) = (Arc::clone(self), graceful.watcher(), Arc::new(slot));
+                self.env.spawner.task(Box::pin(async move {
+                    let name = daemon.name.clone();
+                    tokio::select! {
+                        biased;
+                        () = daemon.connection(accepted, watcher, Arc::clone(&slot)) => {}
+                        () = slot.expired() => {
+                            tracing::debug!(node = name, %peer, "a connection without a place was closed");
+                        }
+                    }
+                }));
+            }
+            Err(error) => {
+                tracing::warn!(node = self.name, "a connection could not be accepted: {error}");
+                // Out of descriptors, most likely; trying at once would only burn time.
+                self.env.clock.sleep(Duration::from_millis(100)).await;
+            }
         }
     }
 

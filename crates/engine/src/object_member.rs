@@ -166,7 +166,7 @@ impl Neighbourhood for Heard {
             };
             let mut member = connection.member(facts, identity.node, heard.liveness);
             if is_own {
-                member.node = self.host.node();
+                member.node = self.host.node_of_keeper();
                 member.questions = Arc::new(Own(Arc::clone(&self.host)));
             }
             let precedence = precedence(facts, heard.liveness);

@@ -161,7 +161,13 @@ impl Host {
     /// The place for all who store there: what they do is noted.
     #[must_use]
     pub fn node(self: &Arc<Self>) -> Arc<dyn Node> {
-        Arc::new(NotedNode(Arc::clone(self)))
+        Arc::new(NotedNode { host: Arc::clone(self), counts_reads: true })
+    }
+
+    /// The place for the member's own keeper: what that reads is no reason for copies.
+    #[must_use]
+    pub fn node_of_keeper(self: &Arc<Self>) -> Arc<dyn Node> {
+        Arc::new(NotedNode { host: Arc::clone(self), counts_reads: false })
     }
 
     /// How many records and shards it has.
@@ -313,25 +319,28 @@ async fn scan(identity: NodeIdentity, node: &dyn Node) -> Result<Index, NodeErro
     Ok(index)
 }
 
-/// The place, with a note of what is stored and removed.
-struct NotedNode(Arc<Host>);
+/// The place, with a note of what is stored, removed and read.
+struct NotedNode {
+    host: Arc<Host>,
+    counts_reads: bool,
+}
 
 #[async_trait]
 impl Node for NotedNode {
     fn capability(&self) -> &Capability {
-        self.0.node.capability()
+        self.host.node.capability()
     }
 
     fn shares_itself(&self) -> bool {
-        self.0.node.shares_itself()
+        self.host.node.shares_itself()
     }
 
     fn held_back(&self, bytes: u64) -> Duration {
-        self.0.node.held_back(bytes)
+        self.host.node.held_back(bytes)
     }
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
-        let host = &*self.0;
+        let host = &*self.host;
         host.is_there()?;
         let record = match ObjectId::of(key.segment).is_data {
             true => None,
@@ -356,51 +365,51 @@ impl Node for NotedNode {
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        let got = self.0.node.get(key, range).await?;
+        let got = self.host.node.get(key, range).await?;
         let id = ObjectId::of(key.segment);
-        if id.is_data {
-            *self.0.reads.lock().entry((id.hash, id.stamp)).or_default() += got.len() as u64;
+        if id.is_data && self.counts_reads {
+            *self.host.reads.lock().entry((id.hash, id.stamp)).or_default() += got.len() as u64;
         }
         Ok(got)
     }
 
     async fn open_file(&self, key: ShardKey) -> Option<OwnedFd> {
-        self.0.node.open_file(key).await
+        self.host.node.open_file(key).await
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
-        self.0.node.combine(key, combination).await
+        self.host.node.combine(key, combination).await
     }
 
     fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
-        self.0.node.link(key, combination, onward, timeout)
+        self.host.node.link(key, combination, onward, timeout)
     }
 
     async fn pull(&self, link: Link) -> Result<Bytes, NodeError> {
-        self.0.node.pull(link).await
+        self.host.node.pull(link).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.0.node.stat(key).await
+        self.host.node.stat(key).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.0.node.list(after, limit).await
+        self.host.node.list(after, limit).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        let removed = self.0.node.remove(key).await;
+        let removed = self.host.node.remove(key).await;
         if removed.is_ok() || removed.as_ref().is_err_and(|error| error.kind == NodeErrorKind::NotFound) {
-            self.0.index.write().forget(key);
+            self.host.index.write().forget(key);
         }
         removed
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.0.node.space().await
+        self.host.node.space().await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.0.node.identity().await
+        self.host.node.identity().await
     }
 }

@@ -246,7 +246,7 @@ impl Keeper {
 
     /// Stores a record here, also in place of one that is damaged: of that nothing can be known.
     async fn keep_record(&self, store: &ObjectStore, key: ShardKey, record: &ObjectRecord) -> bool {
-        let (node, volume) = (self.host.node(), self.host.identity().volume);
+        let (node, volume) = (self.host.node_of_keeper(), self.host.identity().volume);
         let Ok(sealed) = record.seal(volume, key) else { return false };
         match node.put(key, std::slice::from_ref(&sealed)).await {
             Ok(()) => true,

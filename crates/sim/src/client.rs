@@ -160,8 +160,7 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
             done.and(closed)
         }
         Operation::Truncate { name, size } => {
-            model.lock().write(name, Change::Size(size as usize));
-            files.truncate(name, size)
+            change_bytes(model, name, Change::Size(size as usize), || files.truncate(name, size))
         }
         Operation::Sync(name) => {
             let open = files.open(name, false)?;
@@ -201,8 +200,8 @@ pub fn perform<F: Files>(programs: &Programs, number: usize, files: &F, operatio
         }
         Operation::Punch { name, offset, length } => {
             let open = files.open(name, false)?;
-            model.lock().write(name, Change::Write(offset as usize, vec![0; length as usize]));
-            let punched = files.punch(&open, offset, length);
+            let zeros = Change::Write(offset as usize, vec![0; length as usize]);
+            let punched = change_bytes(model, name, zeros, || files.punch(&open, offset, length));
             let closed = files.close(open);
             punched.and(closed)
         }
@@ -227,9 +226,22 @@ fn write<F: Files>(
     (name, offset): (&str, u64),
     data: Vec<u8>,
 ) -> Result<(), Failure> {
-    // Into the model first: what is under way may be seen after a crash.
-    model.lock().write(name, Change::Write(offset as usize, data.clone()));
-    files.write(open, offset, &data)
+    change_bytes(model, name, Change::Write(offset as usize, data.clone()), || files.write(open, offset, &data))
+}
+
+/// Changes what a file holds; the model has the change from the beginning: what is under way may be seen after a crash.
+fn change_bytes(
+    model: &Mutex<Model>,
+    name: &str,
+    change: Change,
+    in_files: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    model.lock().write(name, change);
+    let done = in_files();
+    if let Err(Failure::Refused(_)) = &done {
+        model.lock().take_back_write(name);
+    }
+    done
 }
 
 /// Changes names; the model has the change from the beginning, since a crash may come at any moment.

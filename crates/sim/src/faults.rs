@@ -163,6 +163,8 @@ impl Mixture {
             .collect();
         let of_http = HTTP_WEIGHTS.iter().map(|(fault, weight)| (Fault::Http(*fault), *weight));
         let of_http = of_http.filter(|_| world.plan.http.is_some() && !is_never_away);
+        let gossips = world.plan.http.is_some_and(|http| http.gossips);
+        let of_http = of_http.filter(|(fault, _)| gossips || *fault != Fault::Http(HttpFault::MoveDaemon));
         Self { faults: chosen.into_iter().chain(sequences).chain(of_http).collect(), is_never_away }
     }
 

@@ -117,7 +117,7 @@ impl Many {
         self.world.wait(what, STEPS_MAX, is_done)
     }
 
-    fn idle(&self, time: Duration) {
+    fn idle(&mut self, time: Duration) {
         self.world.idle(time, STEPS_MAX);
     }
 

@@ -127,6 +127,13 @@ impl History {
         self.changes.push(change);
     }
 
+    /// The last change was not made after all.
+    fn take_back(&mut self) {
+        self.changes.pop();
+        self.now = self.base_bytes.clone();
+        self.changes.iter().for_each(|change| change.apply(&mut self.now));
+    }
+
     fn sync(&mut self, version: usize) {
         self.synced = self.synced.max(version.min(self.version()));
     }
@@ -288,6 +295,12 @@ impl Model {
     pub fn write(&mut self, name: &str, change: Change) {
         let Some(file) = self.names().get(name).map(|named| named.file) else { return };
         self.files.get_mut(&file).expect("it was made").change(change);
+    }
+
+    /// The last change of what the file behind a name holds was not made after all.
+    pub fn take_back_write(&mut self, name: &str) {
+        let Some(file) = self.names().get(name).map(|named| named.file) else { return };
+        self.files.get_mut(&file).expect("it was made").take_back();
     }
 
     /// A name goes: of a directory nothing is in it.

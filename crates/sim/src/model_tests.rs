@@ -37,6 +37,16 @@ fn what_was_synced_must_be_there() {
 }
 
 #[test]
+fn what_was_refused_is_as_it_was() {
+    let mut model = model();
+    model.write("a", Change::Size(9));
+    model.take_back_write("a");
+    assert_eq!((model.bytes("a"), model.version("a")), (Some(&b"one"[..]), 1));
+    assert_eq!(model.check_now(&found(&[("a", b"one")])), Ok(()));
+    assert!(model.check_now(&found(&[("a", b"one\0\0\0\0\0\0")])).is_err());
+}
+
+#[test]
 fn what_was_not_synced_may_be_gone_in_order_only() {
     for (files, is_allowed) in
         [(&[][..], true), (&[("a", &b""[..])], true), (&[("a", b"one"), ("b", b"")], true), (&[("b", b"")], false)]

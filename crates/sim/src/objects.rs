@@ -134,7 +134,13 @@ impl Neighbourhood for Seen {
         let member = |(at, machine): (usize, &Arc<Machine>)| {
             let line = Line::new(self.process, machine.clone(), self.noise.clone());
             let own = |host: Arc<weft_objects::Host>| {
-                Arc::new(OwnPlace::new(self.process, host.node(), self.noise.clone(), self.machines.clone(), at))
+                Arc::new(OwnPlace::new(
+                    self.process,
+                    host.node_of_keeper(),
+                    self.noise.clone(),
+                    self.machines.clone(),
+                    at,
+                ))
             };
             let host = machine.host.lock().clone().filter(|_| self.own == Some(machine.id));
             MemberAt {
@@ -238,7 +244,7 @@ impl World {
             }
             Turn::LatePut if may_change => self.put_late(),
             Turn::LatePut => {}
-            Turn::Return => self.leave_and_return(),
+            Turn::Return => self.leave_and_return(may_change),
             Turn::Crowd => self.crowd(),
             Turn::Join => self.join(),
             Turn::Leave => self.leave(),

@@ -87,6 +87,8 @@ pub(crate) struct State {
 pub(crate) enum Unreachable {
     /// Its daemon is dead, or does not run.
     NoDaemon,
+    /// It has moved, and may not have been found.
+    Moved,
     /// Another machine has its address.
     Elsewhere,
     /// An address of it leads nowhere.

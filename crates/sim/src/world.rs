@@ -91,6 +91,8 @@ const REPLICA_PER_MILLE: u64 = 300;
 const IN_STEP_PER_MILLE: u64 = 400;
 /// In how many of those over HTTP each daemon has two addresses.
 const TWO_LINKS_PER_MILLE: u64 = 300;
+/// In how many of those daemons gossip and move.
+const GOSSIP_PER_MILLE: u64 = 250;
 /// How many have a network that fails while workers store and remove.
 const SILENCE_PER_MILLE: u64 = 150;
 /// In how many programs make directories, too.
@@ -133,7 +135,9 @@ impl Plan {
 
     /// Its nodes are daemons.
     fn over_http(self, mut below: impl FnMut(u64) -> u64) -> Self {
-        let http = Http { is_signed: below(2) == 0, has_two_links: below(1000) < TWO_LINKS_PER_MILLE };
+        let (is_signed, has_two_links) = (below(2) == 0, below(1000) < TWO_LINKS_PER_MILLE);
+        let gossips = !self.is_brief && below(1000) < GOSSIP_PER_MILLE;
+        let http = Http { is_signed, has_two_links, gossips };
         Self { http: Some(http), ..self }
     }
 }
@@ -334,12 +338,20 @@ impl World {
         }
     }
 
-    /// Lets time pass, in which programs do little.
-    pub fn idle(&self, time: Duration, steps_max: u64) {
-        let until = self.scheduler.now() + time;
-        self.programs.is_slow.store(true, Ordering::Relaxed);
-        self.scheduler.run(steps_max, || self.scheduler.now() >= until || self.has_complaints());
-        self.programs.is_slow.store(false, Ordering::Relaxed);
+    /// Lets time pass, in which programs do little. A fault that waited for a process strikes when that comes.
+    pub fn idle(&mut self, time: Duration, steps_max: u64) {
+        let (until, last_step) = (self.scheduler.now() + time, self.scheduler.steps() + steps_max);
+        loop {
+            self.programs.is_slow.store(true, Ordering::Relaxed);
+            let steps_left = last_step.saturating_sub(self.scheduler.steps());
+            let is_over = || self.scheduler.now() >= until || self.has_complaints();
+            self.scheduler.run(steps_left, || is_over() || self.scheduler.is_sprung());
+            self.programs.is_slow.store(false, Ordering::Relaxed);
+            if !self.scheduler.is_sprung() || self.has_complaints() {
+                return;
+            }
+            self.spring();
+        }
     }
 
     /// Makes the volume.

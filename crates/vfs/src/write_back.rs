@@ -145,18 +145,18 @@ impl WriteBack {
         &self.segment_ids
     }
 
-    /// Puts bytes into a file's buffer; uploads them if there are enough of them.
+    /// Puts bytes into a file's buffer; uploads them if there are enough of them. An error means that nothing has changed.
     pub fn write(&self, file: &Arc<File>, offset: u64, data: &[u8]) -> Result<(), VfsError> {
         if data.is_empty() {
             return Ok(());
         }
         self.wait_for_room()?;
         let mut state = file.lock();
+        let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
         let held_before = state.buffer.memory_bytes();
         state.buffer.write(offset, data);
         self.note_held(held_before, state.buffer.memory_bytes());
         self.touch(file, &mut state);
-        let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
         if state.buffer.dirty_bytes() >= segment_bytes {
             self.upload_file(file, &mut state, segment_bytes)?;
         }

@@ -324,7 +324,7 @@ impl Daemon {
     }
 
     fn gossip(&self) -> Result<&Gossiper, Reply> {
-        self.gossip.as_deref().ok_or_else(|| {
+        self.gossip.as_ref().ok_or_else(|| {
             let detail = "it does not gossip: start it with --advertise and the address that others know it by";
             NodeError::new(NodeErrorKind::Unsupported, &self.name, detail).into()
         })

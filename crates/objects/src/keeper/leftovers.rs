@@ -140,6 +140,6 @@ impl Keeper {
     async fn refuse_from_now_on(&self, hash: u64, stamp: Stamp) -> bool {
         let key = record_key(hash, stamp);
         let Ok(sealed) = ObjectRecord::given_up(stamp).seal(self.host.identity().volume, key) else { return false };
-        self.host.node().put(key, &[sealed]).await.is_ok()
+        self.host.node_of_keeper().put(key, &[sealed]).await.is_ok()
     }
 }

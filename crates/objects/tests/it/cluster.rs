@@ -67,7 +67,7 @@ impl Neighbourhood for Seen {
             domain: String::new(),
             total_bytes: 1 << 40,
             load_bytes: 0,
-            node: if self.1 == Some(member.id) { member.host.node() } else { member.fault.clone() },
+            node: if self.1 == Some(member.id) { member.host.node_of_keeper() } else { member.fault.clone() },
             questions: member.clone(),
         };
         self.0.iter().map(member).collect()
@@ -231,6 +231,7 @@ pub async fn rounds(keepers: &mut [Keeper], count: usize, pause: Duration) -> Ro
             sum.rebuilt += round.rebuilt;
             sum.given_up += round.given_up;
             sum.removed += round.removed;
+            sum.scrubbed_bytes += round.scrubbed_bytes;
             sum.mended += round.mended;
             sum.copied += round.copied;
             sum.moved += round.moved;

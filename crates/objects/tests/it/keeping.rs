@@ -524,6 +524,16 @@ async fn what_is_read_much_has_copies_that_are_read_too_and_go_when_it_is_not() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_keepers_read_of_their_own_is_no_reason_for_copies() {
+    let cluster = TestCluster::new(8).await;
+    cluster.put("a", "rs:2+1", &bytes(50_000, 1), false).await.unwrap();
+    // Each shard is checked twice a minute.
+    let settings = KeeperSettings { hot_reads_per_minute: NonZeroU32::MIN, ..SETTINGS };
+    let done = rounds(&mut cluster.keepers(settings), 40, PAUSE).await;
+    assert!(done.copied == 0 && done.scrubbed_bytes > 100 * 25_000, "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_copy_stays_while_the_first_one_is_damaged() {
     let cluster = TestCluster::new(8).await;
     cluster.put("a", "rs:2+1", &bytes(50_000, 1), false).await.unwrap();

@@ -25,10 +25,12 @@ pub enum HttpFault {
     SilentLink,
     /// Somebody else answers at a daemon's addresses for a while, with old answers of it.
     Impostor,
+    /// A daemon goes on at other addresses, for good.
+    MoveDaemon,
 }
 
 /// How often each strikes beside the others of a history.
-pub const WEIGHTS: [(HttpFault, u64); 7] = [
+pub const WEIGHTS: [(HttpFault, u64); 8] = [
     (HttpFault::KillDaemon, 12),
     (HttpFault::StopDaemon, 10),
     (HttpFault::AmbushDaemon, 24),
@@ -36,6 +38,7 @@ pub const WEIGHTS: [(HttpFault, u64); 7] = [
     (HttpFault::SwapAddresses, 10),
     (HttpFault::SilentLink, 6),
     (HttpFault::Impostor, 10),
+    (HttpFault::MoveDaemon, 30),
 ];
 
 /// A daemon is dead for so long at most, ...
@@ -44,6 +47,8 @@ const DEAD_MS_MAX: u64 = 15_000;
 const STOPPED_MS_MAX: u64 = 60_000;
 /// ... and an address leads elsewhere, or nowhere, for so long.
 const MISLED_MS_MAX: u64 = 20_000;
+/// Two of four or five machines move at most, as often as they like: who has been away hears of them from one that is where it was.
+const MOVED_MAX: usize = 2;
 /// The most steps that an ambush lets pass.
 const PASSED_BY_MAX: u64 = 3;
 
@@ -81,6 +86,7 @@ impl World {
                 scheduler.tell(|| format!("connections of {} to {client:?} break", place.name()));
                 machine.cut(|connection| client.is_none_or(|client| connection.client() == client));
             }
+            HttpFault::MoveDaemon => self.move_daemon(&place),
             HttpFault::SwapAddresses => self.swap_addresses(&place),
             HttpFault::Impostor => {
                 scheduler.tell(|| format!("somebody else answers for {}", place.name()));
@@ -107,6 +113,17 @@ impl World {
         for place in self.places.all() {
             place.machine().iter().for_each(|machine| machine.kill_daemon(&place, Duration::ZERO));
         }
+    }
+
+    fn move_daemon(&self, place: &Arc<Place>) {
+        let Some(machine) = place.machine() else { return };
+        let has_moved = |place: &&Arc<Place>| place.machine().is_some_and(|machine| machine.moves() > 0);
+        if machine.moves() == 0 && self.places.all().iter().filter(has_moved).count() >= MOVED_MAX {
+            return;
+        }
+        let (time, is_silent) = (Duration::from_millis(self.below(DEAD_MS_MAX)), self.chance(500));
+        self.scheduler.tell(|| format!("the daemon of {} moves", place.name()));
+        machine.move_daemon(place, time, is_silent);
     }
 
     fn swap_addresses(&self, one: &Arc<Place>) {

@@ -2,7 +2,7 @@
 
 use super::VOLUME;
 use super::line::{Machines, Noise, steps_of_put};
-use super::removals::why_needed;
+use super::removals::{is_needed_copy, why_needed};
 use crate::ambush::{ProcessId, Step};
 use crate::scheduler::{clock_of, running};
 use async_trait::async_trait;
@@ -11,7 +11,6 @@ use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_format::records::ObjectId;
 use weft_format::{NodeIdentity, ShardKey};
 use weft_nodes::NodeError;
 use weft_nodes::node::{Capability, Node, Page, ShardStat, Space};
@@ -35,13 +34,6 @@ impl OwnPlace {
         at: usize,
     ) -> Self {
         Self { process, place, noise, machines, at }
-    }
-
-    /// Has another member the same shard?
-    fn is_copy(&self, key: ShardKey) -> bool {
-        let is_same = |held: &ShardKey| (held.segment, held.index) == (key.segment, key.index);
-        let disks = self.machines.stored().into_iter().enumerate().filter(|(at, _)| *at != self.at);
-        ObjectId::of(key.segment).is_data && disks.into_iter().any(|(_, disk)| disk.keys().any(is_same))
     }
 
     async fn take_time(&self) {
@@ -82,7 +74,8 @@ impl Node for OwnPlace {
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        let steps: &[Step] = if self.is_copy(key) { &[Step::Remove, Step::RemoveCopy] } else { &[Step::Remove] };
+        let is_copy = is_needed_copy(VOLUME, &self.machines.stored(), self.at, key);
+        let steps: &[Step] = if is_copy { &[Step::Remove, Step::RemoveCopy] } else { &[Step::Remove] };
         running().reach(self.process, steps, false);
         self.take_time().await;
         if let Some(why) = why_needed(VOLUME, &self.machines.stored(), self.at, key) {

@@ -56,6 +56,23 @@ pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) 
     is_needed.then(|| format!("{key} is removed, which no other member has, and nothing newer can be read"))
 }
 
+/// Is the shard `key` on disk `at` needed, and does another disk have it, too?
+pub fn is_needed_copy(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -> bool {
+    let is_same = |held: &ShardKey| (held.segment, held.index) == (key.segment, key.index);
+    let mut without = disks.to_vec();
+    for (_, disk) in without.iter_mut().enumerate().filter(|(number, _)| *number != at) {
+        disk.retain(|held, _| !is_same(held));
+    }
+    why_needed(volume, disks, at, key).is_none() && why_needed(volume, &without, at, key).is_some()
+}
+
+/// Disks that have a shard which is needed, and which no other disk has.
+pub fn holders_of_needed(volume: VolumeId, disks: &[Stored]) -> Vec<usize> {
+    let is_needed =
+        |at: usize, key: &ShardKey| ObjectId::of(key.segment).is_data && why_needed(volume, disks, at, *key).is_some();
+    (0..disks.len()).filter(|at| disks[*at].keys().any(|key| is_needed(*at, key))).collect()
+}
+
 /// How many disks have the word that their member gave this version up.
 pub fn refusing_count(volume: VolumeId, disks: &[Stored], name: &str, stamp: Stamp) -> usize {
     let key = record_key(name_hash(name), stamp);

@@ -68,6 +68,21 @@ fn a_sound_copy_elsewhere_is_enough() {
 }
 
 #[test]
+fn a_copy_is_needed_if_it_would_be_alone() {
+    let mut disks = whole();
+    let (key, object) = shard(OLD, 1);
+    let is_copy = |disks: &[Stored], at| is_needed_copy(VOLUME, disks, at, key);
+    assert!(!is_copy(&disks, 1));
+    assert_eq!(holders_of_needed(VOLUME, &disks), [0, 1, 2]);
+    disks[2].insert(key, object);
+    assert!(is_copy(&disks, 1) && is_copy(&disks, 2));
+    assert_eq!(holders_of_needed(VOLUME, &disks), [0, 2]);
+    disks[0].extend([record(NEW, ObjectState::Removed)]);
+    assert!(!is_copy(&disks, 1));
+    assert!(holders_of_needed(VOLUME, &disks).is_empty());
+}
+
+#[test]
 fn what_is_damaged_or_of_no_version_may_go() {
     let mut disks = whole();
     let (key, object) = shard(OLD, 1);

@@ -3,8 +3,8 @@
 use super::line::Noise;
 use super::plan::Trouble;
 use super::promise::Kind;
-use super::removals::{beside_a_copy, other_of_two};
-use super::{SETTINGS, World};
+use super::removals::{beside_a_copy, holders_of_needed, other_of_two};
+use super::{SETTINGS, VOLUME, World};
 use crate::ambush::{Ambush, ProcessId, Step, Stroke};
 use crate::scheduler::running;
 use crate::weights::chosen;
@@ -212,12 +212,22 @@ impl World {
     }
 
     /// See [`super::plan::Turn::Return`].
-    pub(super) fn leave_and_return(&mut self) {
+    pub(super) fn leave_and_return(&mut self, may_change: bool) {
         if !self.may_strike_member() {
             return;
         }
         self.call_off_ambush();
-        let position = self.strike(&[Trouble::Kill, Trouble::Stop]);
+        if may_change {
+            let name = self.a_name();
+            self.begin(Kind::Put, name);
+            self.wait(OPERATION);
+        }
+        let holders = holders_of_needed(VOLUME, &self.machines.stored());
+        if holders.is_empty() {
+            return;
+        }
+        let position = holders[self.scheduler.below(holders.len() as u64) as usize];
+        self.begin_trouble(position, if self.scheduler.chance(500) { Trouble::Kill } else { Trouble::Stop });
         self.wait(SETTINGS.rebuild_after * 5);
         self.end_trouble(position);
         let processes = self.processes_of_members();

@@ -3,6 +3,7 @@
 //!
 //! A daemon is a process of its own before the disk of its place (`disk_node.rs`): it is killed at any await and started again, and it stops
 //! and goes on with old requests. Where requests are signed, somebody in the network also sends old requests and old answers again.
+//! In some histories daemons gossip, and move to other addresses for good: metadata has the first one, and others tell the way.
 //!
 //! `a call of a process -> the client -> a connection, if none is idle -> bytes -> the daemon -> the disk -> bytes -> the answer`.
 
@@ -15,21 +16,29 @@ use crate::scheduler::{env_of, running};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weft_daemon::{Accepted, Daemon, DaemonNode, DaemonUrl, Dial, Dialed, Key, LinkedNode, Listen};
+use weft_daemon::{
+    Accepted, AddressBook, Daemon, DaemonNode, DaemonUrl, Dial, Dialed, GossipSettings, Key, LinkedNode, Listen,
+};
 use weft_env::Env;
 use weft_nodes::{Kinds, Node};
 use wire::{Connection, Queue, Side};
 
+/// What all daemons of a cluster know.
+const CLUSTER_KEY: [u8; 32] = [0xc1; 32];
 /// Daemons have numbers from here on, so that they are never those of other processes.
 const DAEMONS: u32 = 1_000_000;
 /// An old request comes again within this time.
 const AGAIN_MS_MAX: u64 = 90_000;
+/// A daemon that has moved is found within this time after it began there: it joins, the others tell of it, and users ask them again.
+const FOUND_AFTER: Duration = Duration::from_secs(20);
+/// Well-known members, whom daemons ask for the others.
+const WELL_KNOWN: usize = 3;
 
 /// How nodes are reached over HTTP in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,12 +47,24 @@ pub struct Http {
     pub is_signed: bool,
     /// Has each daemon two addresses?
     pub has_two_links: bool,
+    /// Do daemons tell each other where they are?
+    pub gossips: bool,
+}
+
+fn url(authority: &str) -> DaemonUrl {
+    DaemonUrl { authority: authority.to_owned(), tls: None }
 }
 
 /// Who is at which address.
 pub struct Network {
     http: Http,
     at: Mutex<BTreeMap<String, Arc<Place>>>,
+    /// Addresses at which nobody is any more, and nothing answers.
+    silent: Mutex<BTreeSet<String>>,
+    /// What each process knows of where daemons are.
+    books: Mutex<BTreeMap<ProcessId, Arc<AddressBook>>>,
+    /// The first addresses of the first machines.
+    well_known: Mutex<Vec<DaemonUrl>>,
     /// Two that have each other's addresses.
     swapped: Mutex<Option<(Arc<Place>, Arc<Place>)>>,
     next_daemon: AtomicU32,
@@ -56,6 +77,9 @@ impl Network {
         let network = Arc::new(Self {
             http,
             at: Mutex::default(),
+            silent: Mutex::default(),
+            books: Mutex::default(),
+            well_known: Mutex::default(),
             swapped: Mutex::default(),
             next_daemon: AtomicU32::new(DAEMONS),
         });
@@ -67,15 +91,37 @@ impl Network {
     /// The machine of a place of this name and number. It serves when the place is [started](Self::start).
     #[must_use]
     pub fn machine(self: &Arc<Self>, name: &str, number: u32) -> Machine {
-        let addresses = (0..=u32::from(self.http.has_two_links)).map(|link| format!("{name}-{link}:7600"));
         let key = self.http.is_signed.then(|| Key::new([number as u8 + 1; 32]));
-        Machine { network: self.clone(), addresses: addresses.collect(), key, state: Mutex::default() }
+        let first = self.addresses(name, 0);
+        let mut well_known = self.well_known.lock();
+        if well_known.len() < WELL_KNOWN {
+            well_known.push(url(&first[0]));
+        }
+        let state = Mutex::new(State { addresses: first.clone(), ..State::default() });
+        Machine { network: self.clone(), first, key, state }
+    }
+
+    /// Those of a machine that has moved this number of times.
+    fn addresses(&self, name: &str, moves: u32) -> Vec<String> {
+        (0..=u32::from(self.http.has_two_links)).map(|link| format!("{name}.{moves}-{link}:7600")).collect()
+    }
+
+    /// What a process has been told of where daemons are.
+    fn book(self: &Arc<Self>, process: ProcessId) -> Arc<AddressBook> {
+        let new = || {
+            let (env, _) = env_of(process);
+            AddressBook::dialed_by(
+                Arc::new(Dialer { network: self.clone(), process, env: env.clone(), from: None }),
+                &env,
+            )
+        };
+        self.books.lock().entry(process).or_insert_with(new).clone()
     }
 
     /// The place has its addresses, and a daemon.
     pub fn start(&self, place: &Arc<Place>) {
         let Some(machine) = place.machine() else { return };
-        self.at.lock().extend(machine.addresses.iter().map(|address| (address.clone(), place.clone())));
+        self.at.lock().extend(machine.addresses().into_iter().map(|address| (address, place.clone())));
         machine.start(place);
     }
 
@@ -98,10 +144,10 @@ impl Network {
         let (Some(one), Some(other)) = (one.machine(), other.machine()) else { return };
         {
             let mut at = self.at.lock();
-            for (one, other) in one.addresses.iter().zip(&other.addresses) {
-                let (Some(was), Some(is)) = (at.remove(one), at.remove(other)) else { continue };
-                at.insert(one.clone(), is);
-                at.insert(other.clone(), was);
+            for (one, other) in one.addresses().into_iter().zip(other.addresses()) {
+                let (Some(was), Some(is)) = (at.remove(&one), at.remove(&other)) else { continue };
+                at.insert(one, is);
+                at.insert(other, was);
             }
         }
         // Where another is, no connection goes on.
@@ -111,6 +157,7 @@ impl Network {
 
     /// The machine closes what the process had open.
     fn process_ended(&self, process: ProcessId) {
+        self.books.lock().remove(&process);
         let places: Vec<Arc<Place>> = self.at.lock().values().cloned().collect();
         for machine in places.iter().filter_map(|place| place.machine()) {
             machine.open_connections().iter().for_each(|connection| connection.close(process));
@@ -121,13 +168,17 @@ impl Network {
 /// What serves a place: its addresses, its daemon, the connections to it.
 pub struct Machine {
     network: Arc<Network>,
-    addresses: Vec<String>,
+    /// Its addresses as metadata has them.
+    first: Vec<String>,
     key: Option<Key>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// Where it is now.
+    addresses: Vec<String>,
+    moves: u32,
     daemon: Option<(ProcessId, Arc<Queue>)>,
     connections: Vec<Arc<Connection>>,
     /// The number of an address that leads nowhere.
@@ -141,12 +192,20 @@ struct State {
 impl Machine {
     /// The place as `process` reaches it.
     pub(crate) fn client(&self, place: &Arc<Place>, process: ProcessId) -> Arc<dyn Node> {
+        let (url, key) = (url(&self.first[0]), self.key.clone());
+        let no_certificates = "there are no certificates to read";
+        if self.network.http.gossips {
+            let book = self.network.book(process);
+            return book.open(&url, place.name(), place.known_as(), key).expect(no_certificates);
+        }
         let (env, _) = env_of(process);
-        let url = DaemonUrl { authority: self.addresses[0].clone(), tls: None };
-        let dial = Dialer { network: self.network.clone(), process, env: env.clone() };
-        let node = DaemonNode::open(&url, place.name(), place.known_as(), self.key.clone(), &env);
-        let node = node.expect("there are no certificates to read").dialed_by(Arc::new(dial));
-        Arc::new(LinkedNode::new(node, &self.addresses[1..]))
+        let dial = Dialer { network: self.network.clone(), process, env: env.clone(), from: None };
+        let node = DaemonNode::open(&url, place.name(), place.known_as(), key, &env).expect(no_certificates);
+        Arc::new(LinkedNode::new(node.dialed_by(Arc::new(dial)), &self.first[1..]))
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.state.lock().addresses.clone()
     }
 
     /// Which process its daemon is, while it is not dead.
@@ -165,13 +224,58 @@ impl Machine {
         self.state.lock().daemon = Some((process, queue.clone()));
         running().add_process(process);
         let (env, runtime) = env_of(process);
-        let (place, key) = (place.clone(), self.key.clone());
+        let (place, key, gossip) = (place.clone(), self.key.clone(), self.gossip());
+        let network = self.network.clone();
         running().start(process, "daemon", move || {
             let kinds = Kinds::new(vec![Arc::new(disk_node::Disk::new(place.clone(), process, &env))]);
-            let daemon = Daemon::open(kinds, disk_node::url(&place), key, &env).expect("the disk is there");
+            let mut daemon = Daemon::open(kinds, disk_node::url(&place), key, &env).expect("the disk is there");
+            if let Some(gossip) = gossip {
+                let dial = Dialer { network, process, env: env.clone(), from: Some(place.clone()) };
+                daemon = daemon.dialed_by(Arc::new(dial)).with_gossip(gossip);
+            }
             place.set_unreachable(Unreachable::NoDaemon, false);
             runtime.block_on(Arc::new(daemon).serve(Listener(queue), std::future::pending()));
         });
+    }
+
+    /// How its daemon takes part in the gossip; `None`: it does not.
+    fn gossip(&self) -> Option<GossipSettings> {
+        let addresses = self.addresses();
+        let settings = || GossipSettings {
+            key: self.key.is_some().then(|| Key::new(CLUSTER_KEY)),
+            own: url(&addresses[0]),
+            further: addresses[1..].to_vec(),
+            join: self.network.well_known.lock().clone(),
+            domain: String::new(),
+        };
+        self.network.http.gossips.then(settings)
+    }
+
+    /// The daemon is killed, and started again at other addresses, after this time or when all is well. Where it was nobody is any
+    /// more: connections are refused there, or nothing comes back.
+    pub fn move_daemon(&self, place: &Arc<Place>, time: Duration, is_silent: bool) {
+        self.network.swap_back();
+        self.kill_daemon(place, time);
+        {
+            let (mut at, mut state) = (self.network.at.lock(), self.state.lock());
+            state.moves += 1;
+            let new = self.network.addresses(place.name(), state.moves);
+            at.extend(new.iter().map(|address| (address.clone(), place.clone())));
+            let former = std::mem::replace(&mut state.addresses, new);
+            former.iter().for_each(|address| drop(at.remove(address)));
+            if is_silent {
+                self.network.silent.lock().extend(former);
+            }
+        }
+        place.set_unreachable(Unreachable::Moved, true);
+        let place = place.clone();
+        running().after(time + FOUND_AFTER, move || place.set_unreachable(Unreachable::Moved, false));
+    }
+
+    /// How often it has moved.
+    #[must_use]
+    pub fn moves(&self) -> u32 {
+        self.state.lock().moves
     }
 
     /// The daemon is killed, and started again after this time, or when all is well.
@@ -267,11 +371,23 @@ struct Dialer {
     network: Arc<Network>,
     process: ProcessId,
     env: Env,
+    /// The machine of a daemon that reaches another; none: that of the process is always well.
+    from: Option<Arc<Place>>,
+}
+
+impl Dialer {
+    /// Does what this machine sends come out of it?
+    fn is_cut_off(&self) -> bool {
+        self.from.as_ref().is_some_and(|from| from.is_down() || !from.hears(self.process))
+    }
 }
 
 #[async_trait]
 impl Dial for Dialer {
     async fn dial(&self, authority: &str) -> io::Result<Dialed> {
+        if self.is_cut_off() || self.network.silent.lock().contains(authority) {
+            return std::future::pending().await;
+        }
         let place = self.network.at.lock().get(authority).cloned().ok_or(io::ErrorKind::NotFound)?;
         let machine = place.machine().ok_or(io::ErrorKind::NotFound)?;
         let link = usize::from(authority.ends_with("-1:7600"));
