@@ -671,7 +671,19 @@ pub async fn members(
     key: Option<Key>,
     env: &Env,
 ) -> Result<Vec<Heard>, NodeError> {
-    members_by(DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?).await
+    members_over(&(Arc::new(Tcp) as Arc<dyn Dial>), url, identity, key, env).await
+}
+
+/// As [`members`], over a connection that `dial` makes.
+pub(super) async fn members_over(
+    dial: &Arc<dyn Dial>,
+    url: &DaemonUrl,
+    identity: Option<NodeIdentity>,
+    key: Option<Key>,
+    env: &Env,
+) -> Result<Vec<Heard>, NodeError> {
+    let node = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?;
+    members_by(node.dialed_by(Arc::clone(dial))).await
 }
 
 /// As [`members`], with the key of a grant: those of its store.
@@ -683,7 +695,7 @@ pub async fn members_granted(url: &DaemonUrl, key: Key, grant: Arc<Grant>, env: 
     members_by(node.with_grant(Some(grant))).await
 }
 
-pub(super) async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
+async fn members_by(node: DaemonNode) -> Result<Vec<Heard>, NodeError> {
     let members = node.members().await?;
     if members.is_empty() {
         let detail = format!("{} does not identify itself: check the program that runs there", node.url);

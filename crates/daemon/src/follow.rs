@@ -8,7 +8,7 @@
 use super::address::DaemonUrl;
 use super::addresses::Addresses;
 use super::auth::Key;
-use super::client::{CAPABILITY, DaemonNode, members_by};
+use super::client::{CAPABILITY, DaemonNode, members_over};
 use super::dial::{Dial, Tcp};
 use super::link_set::{Errand, LinkSet};
 use super::links::{PIECES_AT_ONCE, READ_TIMEOUT, WRITE_TIMEOUT, pieces};
@@ -197,8 +197,7 @@ impl AddressBook {
     async fn told_by(&self, member: Member) -> Result<Vec<Heard>, NodeError> {
         let url = self.last(&member);
         let (identity, key) = (Some(member.identity), member.key);
-        let node = DaemonNode::open_unidentified(&url, &url.to_string(), identity, key, &self.env)?;
-        members_by(node.dialed_by(Arc::clone(&self.dial))).await
+        members_over(&self.dial, &url, identity, key, &self.env).await
     }
 
     /// A list that cannot be written is asked for again next time.

@@ -5,8 +5,7 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::DaemonNode;
-use super::client::members_by;
+use super::client::members_over;
 use super::dial::Dial;
 use super::link_set::Errand;
 use super::peer_pool::PeerPool;
@@ -137,7 +136,7 @@ impl Gossiper {
             };
             self.send();
             let due = (self.began + Duration::from_millis(due_ms)).min(told_at);
-            // Who asks is not due until it is answered.
+            // While questions are under way no others are due.
             let due = if joining.is_empty() { due.min(join_at) } else { due };
             tokio::select! {
                 biased;
@@ -179,9 +178,7 @@ impl Gossiper {
 
     /// Asks a well-known member for the others, and is announced.
     async fn join(&self, url: &DaemonUrl) {
-        let node = DaemonNode::open_unidentified(url, &url.to_string(), None, self.settings.key.clone(), &self.env);
-        let asked = async { members_by(node?.dialed_by(Arc::clone(&self.dial))).await };
-        match asked.await {
+        match members_over(&self.dial, url, None, self.settings.key.clone(), &self.env).await {
             Ok(members) => {
                 let facts = members.into_iter().map(|heard| heard.facts).collect();
                 self.state.lock().join(facts, self.now_ms());

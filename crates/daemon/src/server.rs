@@ -183,7 +183,7 @@ impl Daemon {
         self
     }
 
-    /// The same, reaching other daemons over connections that `dial` makes.
+    /// The same, reaching other daemons over connections that `dial` makes; to be called before [`Self::with_gossip`].
     pub fn dialed_by(self, dial: Arc<dyn Dial>) -> Self {
         Self { peers: PeerPool::new(None, Arc::clone(&dial), &self.env), dial, ..self }
     }
@@ -269,8 +269,9 @@ impl Daemon {
         tokio::select! {
             biased;
             () = stop => {}
-            () = accepting => {}
+            // Before connections, which may come without an end; gossip does little and waits.
             () = gossiping => {}
+            () = accepting => {}
         }
         serving_files.shutdown().await;
         if let Some(gossip) = &self.gossip {

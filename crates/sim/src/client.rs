@@ -79,7 +79,7 @@ impl Programs {
 /// Why an operation did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It was refused: nothing of it is done, but that a write may have written.
+    /// It was refused: nothing of it is done.
     Refused(String),
     /// The mount goes on, but nobody knows whether it was done, or how much of what was written before is still there.
     Unknown(String),
@@ -229,7 +229,8 @@ fn write<F: Files>(
     change_bytes(model, name, Change::Write(offset as usize, data.clone()), || files.write(open, offset, &data))
 }
 
-/// Changes what a file holds; the model has the change from the beginning: what is under way may be seen after a crash.
+/// Changes what a file holds; the model has the change from the beginning: what is under way may be seen after a crash. What is refused is not
+/// done, not even in part: files of programs have so few extents that a cut is one transaction.
 fn change_bytes(
     model: &Mutex<Model>,
     name: &str,

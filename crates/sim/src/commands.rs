@@ -1,6 +1,7 @@
 //! What people do with a volume while programs use it: each command is a process of its own beside the mount and the workers.
 
 use crate::ambush::ProcessId;
+use crate::checks::STEPS_TO_HEAL;
 use crate::metadata::{MetadataDisk, place_of};
 use crate::scheduler::{env_of, running};
 use crate::weights::chosen;
@@ -15,6 +16,8 @@ use weft_env::{Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
 use weft_meta::{MetaError, Store};
+use weft_nodes::NodeUrl;
+use weft_nodes::memory::ABOUT;
 
 /// A node is emptied where more than these are active, as many as the longest code has shards.
 const CODE_SHARDS_MAX: usize = 4;
@@ -32,6 +35,8 @@ pub enum Command {
     Restore,
     /// `weft node replace`: a new place takes a node's name.
     Replace,
+    /// The same of a node that lost its disk.
+    ReplaceWiped,
     /// `weft node add`.
     Add,
     /// `weft policy set` on a program's directory or a file of it, with conversion.
@@ -68,6 +73,19 @@ const WEIGHTS: [(Command, u64); 11] = [
 ];
 
 impl World {
+    /// People replace what lost its disk, however often they have to say so.
+    ///
+    /// # Errors
+    /// A command does not end.
+    pub(crate) fn replace_what_was_wiped(&mut self) -> Result<(), String> {
+        while self.places.all().iter().any(|place| place.is_to_be_replaced()) {
+            let command = self.command(Command::ReplaceWiped);
+            let scheduler = self.scheduler.clone();
+            self.wait("replacing what lost its disk", STEPS_TO_HEAL, || !scheduler.is_alive(command))?;
+        }
+        Ok(())
+    }
+
     /// Gives one of the commands.
     pub fn give_command(&mut self) {
         let command = chosen(&WEIGHTS, |end| self.below(end));
@@ -148,10 +166,11 @@ fn perform(
     let job = Job::new(&env.clock);
     match command {
         Command::Drain if active(&store).map_err(|error| error.to_string())?.len() <= CODE_SHARDS_MAX => Ok(()),
-        Command::Drain | Command::DrainOneOfFew => change_node(&store, NodeState::Active, NodeState::Draining),
-        Command::Restore => change_node(&store, NodeState::Draining, NodeState::Active),
+        Command::Drain | Command::DrainOneOfFew => change_node(&store, places, NodeState::Active, NodeState::Draining),
+        Command::Restore => change_node(&store, places, NodeState::Draining, NodeState::Active),
         Command::Add => add(&store, places).map(drop).map_err(|error| error.to_string()),
         Command::Replace => replace(&store, places).map_err(|error| error.to_string()),
+        Command::ReplaceWiped => replace_wiped(&store, places).map_err(|error| error.to_string()),
         Command::Convert => request(&catalogue, |requests| requests.convert_count += 1),
         Command::Pause => request(&catalogue, |requests| requests.is_paused = true),
         Command::Resume => request(&catalogue, |requests| requests.is_paused = false),
@@ -189,11 +208,15 @@ fn active(store: &Store) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
 }
 
 /// A node goes from one state to another.
-fn change_node(store: &Store, from: NodeState, to: NodeState) -> Result<(), String> {
+fn change_node(store: &Store, places: &Places, from: NodeState, to: NodeState) -> Result<(), String> {
     let change = || -> Result<(), MetaError> {
         let nodes = store.nodes()?;
         // A node that another has taken the name of is emptied for good.
-        let fit = |(id, node): &&(NodeId, NodeRecord)| node.state == from && !nodes::is_replaced(*id, node);
+        let all = places.all();
+        let fit = |(id, node): &&(NodeId, NodeRecord)| {
+            let is_there = !all[place_of(*id)].is_to_be_replaced();
+            node.state == from && is_there && !nodes::is_replaced(*id, node)
+        };
         let fitting: Vec<_> = nodes.iter().filter(fit).collect();
         let Some((id, old)) = fitting.get(running().below(fitting.len() as u64) as usize) else { return Ok(()) };
         store.update_node(*id, old, &NodeRecord { state: to, ..old.clone() })?;
@@ -213,8 +236,34 @@ fn add(store: &Store, places: &Places) -> Result<Option<(NodeId, NodeRecord)>, M
     Ok(Some((identity.node, record)))
 }
 
+/// New places take the names of nodes that lost their disks. One that was to be emptied for another is given up.
+fn replace_wiped(store: &Store, places: &Places) -> Result<(), MetaError> {
+    for place in places.all().into_iter().filter(|place| place.is_to_be_replaced()) {
+        let id = place.known_as().node;
+        let found = store.nodes()?.into_iter().find(|(known, _)| *known == id);
+        match found {
+            Some((_, old)) if old.state == NodeState::Lost || nodes::is_replaced(id, &old) => {
+                store.update_node(id, &old, &NodeRecord { state: NodeState::Lost, ..old.clone() })?;
+                store.flush()?;
+            }
+            Some((_, old)) => {
+                let identity = places.add().known_as();
+                let fresh = node_record(place_of(identity.node) as u32);
+                let lost = nodes::lost(id, &old, &NodeUrl::elsewhere(ABOUT.name, fresh.url.clone()));
+                let new = NodeRecord { url: fresh.url, state: NodeState::Active, ..old.clone() };
+                nodes::succeed(store, (id, &old), &lost, (identity.node, &new))?;
+            }
+            None => {}
+        }
+        place.was_replaced();
+    }
+    Ok(())
+}
+
+/// What can be emptied and what cannot are replaced in different ways.
 fn replace(store: &Store, places: &Places) -> Result<(), MetaError> {
-    let active = active(store)?;
+    let all = places.all();
+    let active: Vec<_> = active(store)?.into_iter().filter(|(id, _)| !all[place_of(*id)].is_to_be_replaced()).collect();
     let Some((old_id, old)) = active.get(running().below(active.len() as u64) as usize) else { return Ok(()) };
     if places.all().len() >= PLACES_MAX {
         return Ok(());

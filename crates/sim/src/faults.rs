@@ -508,7 +508,8 @@ impl World {
         let victim = self.victim.unwrap_or_else(|| self.a_place());
         self.victim = Some(victim);
         let place = self.places.all().swap_remove(victim);
-        match self.below(4) {
+        match self.below(5) {
+            _ if place.is_wiped() => {}
             0 => {
                 let has_rotted = place.rot(&scheduler);
                 scheduler.tell(|| format!("{} rots: {has_rotted}", place.name()));
@@ -520,6 +521,13 @@ impl World {
             2 => {
                 let gone = place.forget_some(&scheduler, 1000);
                 scheduler.tell(|| format!("{} forgets all {gone} shards", place.name()));
+            }
+            3 => {
+                let gone = place.wipe();
+                scheduler.tell(|| format!("the disk of {} is lost with {gone} shards", place.name()));
+                if self.chance(500) {
+                    self.command(Command::ReplaceWiped);
+                }
             }
             _ => {
                 let (gone, back) = place.roll_back();

@@ -96,9 +96,11 @@ struct Messages {
 }
 
 impl Messages {
-    /// Sends a request; what it does is done when it arrives, and goes on if the answer is no longer awaited.
+    /// Sends a request; what it does is done when it arrives, and goes on if the answer is no longer awaited. What a put `stores` is durable when
+    /// it is answered; a machine that loses its power before does not answer.
     async fn call<T: Send + 'static>(
         &self,
+        stores: Option<ShardKey>,
         work: impl Fn(&Place, &mut State, u64) -> Result<T, NodeError> + Send + 'static,
     ) -> Result<T, NodeError> {
         let (tell, told) = oneshot::channel();
@@ -116,15 +118,23 @@ impl Messages {
                     return;
                 }
                 let done = place.perform(&work);
+                let is_synced = move |place: &Place| stores.iter().for_each(|key| place.synced(*key));
                 if !is_first {
-                    return;
+                    return is_synced(&place);
                 }
                 let tell = tell.take();
                 if !place.is_heard_by(process) || scheduler.chance(lost) {
+                    is_synced(&place);
                     tell.into_iter().for_each(|tell| is_given_up(&scheduler, process, tell));
                     return;
                 }
+                let (place, power_cuts) = (place.clone(), place.power_cuts());
                 scheduler.after(Duration::from_micros(scheduler.below(MESSAGE_US_MAX)), move || {
+                    if place.power_cuts() != power_cuts {
+                        tell.into_iter().for_each(|tell| is_given_up(&running(), process, tell));
+                        return;
+                    }
+                    is_synced(&place);
                     if let Some(tell) = tell {
                         // Nobody may wait any more.
                         let _ = tell.send(done);
@@ -182,23 +192,23 @@ impl Node for Messages {
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
         let bytes = Bytes::from(parts.concat());
-        self.call(move |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await
+        self.call(Some(key), move |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
-        self.call(move |place, state, _| place.get(state, key, &range)).await
+        self.call(None, move |place, state, _| place.get(state, key, &range)).await
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.call(move |place, state, _| place.stat(state, key)).await
+        self.call(None, move |place, state, _| place.stat(state, key)).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.call(move |_, state, _| Ok(state.list(after, limit))).await
+        self.call(None, move |_, state, _| Ok(state.list(after, limit))).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
-        self.call(move |place, state, _| {
+        self.call(None, move |place, state, _| {
             place.remove(state, key);
             Ok(())
         })
@@ -206,10 +216,10 @@ impl Node for Messages {
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.call(|_, state, _| Ok(state.space())).await
+        self.call(None, |_, state, _| Ok(state.space())).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.call(|place, _, _| Ok(place.known_as())).await
+        self.call(None, |place, _, _| Ok(place.known_as())).await
     }
 }

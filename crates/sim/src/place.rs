@@ -62,6 +62,10 @@ pub struct Place {
 pub(crate) struct State {
     condition: Condition,
     shards: BTreeMap<ShardKey, Stored>,
+    /// Stored, and not durably so: nobody has an answer yet.
+    unsynced: BTreeSet<ShardKey>,
+    /// How often its power failed.
+    power_cuts: u64,
     /// Removed, and not durably so.
     removed: BTreeMap<ShardKey, Stored>,
     /// What it had at an earlier moment.
@@ -80,6 +84,8 @@ pub(crate) struct State {
     doubled_per_mille: u64,
     /// Why its machine cannot be reached.
     unreachable: BTreeSet<Unreachable>,
+    /// Its disk was replaced by an empty one: it is no node any more.
+    is_wiped: bool,
 }
 
 /// Why a machine cannot be reached.
@@ -89,6 +95,8 @@ pub(crate) enum Unreachable {
     NoDaemon,
     /// It has moved, and may not have been found.
     Moved,
+    /// Its disk is empty, and people have not replaced it yet.
+    Wiped,
     /// Another machine has its address.
     Elsewhere,
     /// An address of it leads nowhere.
@@ -161,6 +169,11 @@ impl Place {
         self.state.lock().condition == Condition::Down
     }
 
+    /// Does nothing come out of its machine?
+    pub(crate) fn is_cut_off(&self) -> bool {
+        matches!(self.state.lock().condition, Condition::Down | Condition::Silent)
+    }
+
     /// It could not be reached a moment ago.
     pub(crate) fn was_away(&self) {
         running().trouble(&self.name, true);
@@ -227,9 +240,26 @@ impl Place {
         self.tell_trouble(&state);
     }
 
-    /// Its power fails: what was removed a moment ago may be there again.
+    /// Its power fails: what was removed a moment ago may be there again, and what was being stored is there, or not, or its beginning is.
     pub fn cut_power(&self, scheduler: &Scheduler) {
         let mut state = self.state.lock();
+        state.power_cuts += 1;
+        let unsynced = std::mem::take(&mut state.unsynced);
+        if !unsynced.is_empty() {
+            scheduler.tell(|| format!("{} was storing {} shards", self.name, unsynced.len()));
+        }
+        for key in unsynced {
+            let Some(mut stored) = state.shards.remove(&key) else { continue };
+            match scheduler.below(3) {
+                0 => continue,
+                1 => {
+                    stored.bytes.truncate(scheduler.below(stored.bytes.len() as u64 + 1) as usize);
+                    state.rotten.insert(key);
+                }
+                _ => {}
+            }
+            state.shards.insert(key, stored);
+        }
         for (key, stored) in std::mem::take(&mut state.removed) {
             if scheduler.chance(500) {
                 state.shards.entry(key).or_insert(stored);
@@ -261,6 +291,9 @@ impl Place {
     /// It has what it had at its snapshot, as a disk that was restored from a backup. How many shards are gone, and back.
     pub fn roll_back(&self) -> (usize, usize) {
         let mut state = self.state.lock();
+        if state.is_wiped {
+            return (0, 0);
+        }
         let then = state.snapshot.clone();
         let now = std::mem::replace(&mut state.shards, then);
         state.removed.clear();
@@ -277,6 +310,42 @@ impl Place {
         let gone: Vec<ShardKey> = state.shards.extract_if(.., is_gone).map(|(key, _)| key).collect();
         state.lost.extend(&gone);
         gone.len()
+    }
+
+    /// Its disk is replaced by an empty one, which is no node. How many shards are gone.
+    pub fn wipe(self: &Arc<Self>) -> usize {
+        let gone = {
+            let mut state = self.state.lock();
+            let gone = std::mem::take(&mut state.shards);
+            (state.removed, state.snapshot, state.is_wiped) = (BTreeMap::new(), BTreeMap::new(), true);
+            state.unsynced.clear();
+            let count = gone.len();
+            state.lost.extend(gone.into_keys());
+            count
+        };
+        self.set_unreachable(Unreachable::Wiped, true);
+        if let Some(machine) = &self.machine {
+            machine.kill_daemon(self, Duration::ZERO);
+        }
+        gone
+    }
+
+    /// Is it no node any more?
+    #[must_use]
+    pub fn is_wiped(&self) -> bool {
+        self.state.lock().is_wiped
+    }
+
+    /// Is it no node any more, and has nobody replaced it?
+    #[must_use]
+    pub fn is_to_be_replaced(&self) -> bool {
+        self.state.lock().unreachable.contains(&Unreachable::Wiped)
+    }
+
+    /// Another has taken its place. Users may take it for a node a moment longer.
+    pub fn was_replaced(self: &Arc<Self>) {
+        self.set_unreachable(Unreachable::Wiped, false);
+        self.was_away();
     }
 
     /// The shards on it without a wrong bit.
@@ -326,6 +395,7 @@ impl Place {
         match state.condition {
             Condition::Down => Err(self.error(NodeErrorKind::Unavailable, "it is down")),
             Condition::Failing => Err(self.error(NodeErrorKind::Io, "its disk fails")),
+            _ if state.is_wiped => Err(self.error(NodeErrorKind::WrongNode, "it is no node of a volume")),
             _ => work(self, &mut state, running().now().as_millis() as u64),
         }
     }
@@ -342,10 +412,21 @@ impl Place {
         state.removed.remove(&key);
         state.rotten.remove(&key);
         state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
+        state.unsynced.insert(key);
         if self.machine.is_some() {
             state.ever.insert(key);
         }
         Ok(())
+    }
+
+    /// What a put has stored is durable.
+    pub(crate) fn synced(&self, key: ShardKey) {
+        self.state.lock().unsynced.remove(&key);
+    }
+
+    /// How often its power failed.
+    pub(crate) fn power_cuts(&self) -> u64 {
+        self.state.lock().power_cuts
     }
 
     pub(crate) fn get(&self, state: &State, key: ShardKey, range: &Range<u64>) -> Result<Bytes, NodeError> {

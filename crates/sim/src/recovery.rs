@@ -72,6 +72,7 @@ impl World {
         let store = Store::open(Arc::new(self.disk.durable()), &Env::system()).map_err(|error| error.to_string())?;
         let mut nodes: Vec<NodeId> =
             store.nodes().map_err(|error| error.to_string())?.into_iter().map(|(id, _)| id).collect();
+        nodes.retain(|node| !self.places.all()[place_of(*node)].is_wiped());
         let away = (self.has_two_copies(&nodes) && self.chance(700))
             .then(|| nodes.swap_remove(self.below(nodes.len() as u64) as usize));
         self.disk.lose();

@@ -13,7 +13,7 @@
 use crate::buffer::{Buffer, Completion, JOURNAL_PAGE_BYTES};
 use crate::error::VfsError;
 use crate::files::{File, FileState, Files};
-use crate::policies::{Policies, write_request};
+use crate::policies::{Policies, Policy, write_request};
 use crate::request::{milliseconds, now};
 use crate::segment_ids::{NewSegment, SegmentIds};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -152,13 +152,13 @@ impl WriteBack {
         }
         self.wait_for_room()?;
         let mut state = file.lock();
-        let segment_bytes = self.policies.get(&self.store, state.policy)?.segment_bytes;
+        let policy = self.policies.get(&self.store, state.policy)?;
         let held_before = state.buffer.memory_bytes();
         state.buffer.write(offset, data);
         self.note_held(held_before, state.buffer.memory_bytes());
         self.touch(file, &mut state);
-        if state.buffer.dirty_bytes() >= segment_bytes {
-            self.upload_file(file, &mut state, segment_bytes)?;
+        if state.buffer.dirty_bytes() >= policy.segment_bytes {
+            self.upload_file(file, &mut state, &policy, policy.segment_bytes);
         }
         Ok(())
     }
@@ -224,14 +224,12 @@ impl WriteBack {
     }
 
     /// Uploads dirty bytes of one file, in segments of its own, while at least `least_bytes` are dirty.
-    fn upload_file(&self, file: &Arc<File>, state: &mut FileState, least_bytes: u64) -> Result<(), VfsError> {
-        let policy = self.policies.get(&self.store, state.policy)?;
+    fn upload_file(&self, file: &Arc<File>, state: &mut FileState, policy: &Policy, least_bytes: u64) {
         while state.buffer.dirty_bytes() >= least_bytes.max(1) {
             let upload = self.new_upload(vec![file.clone()]);
             let data = self.stage(state, &upload, 0, policy.segment_bytes, PIECES_PER_SEGMENT_MAX);
             self.submit(upload, data, &policy.record);
         }
-        Ok(())
     }
 
     /// Uploads the dirty bytes of many small files together. They come by inode, as [`Self::commit`] locks them.
@@ -485,7 +483,8 @@ impl WriteBack {
             // Few bytes stay behind for the journal, but only once: while others write, something is always in flight.
             let all_sent = !fits || is_late;
             if all_sent {
-                self.upload_file(file, &mut state, 1)?;
+                let policy = self.policies.get(&self.store, state.policy)?;
+                self.upload_file(file, &mut state, &policy, 1);
             }
             is_late = true;
             let unstaged_count = state.unstaged_count;
@@ -647,7 +646,8 @@ impl WriteBack {
             let pieces = state.buffer.dirty_piece_count();
             let large = state.buffer.dirty_bytes() > LARGE_BYTES || pieces > PIECES_PER_SEGMENT_MAX / 2;
             if large {
-                outcome = outcome.and(self.upload_file(&file, &mut state, 1));
+                let policy = self.policies.get(&self.store, state.policy);
+                outcome = outcome.and(policy.map(|policy| self.upload_file(&file, &mut state, &policy, 1)));
             } else {
                 small.entry(state.policy).or_default().push(file.clone());
             }

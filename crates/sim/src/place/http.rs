@@ -234,6 +234,7 @@ impl Machine {
                 daemon = daemon.dialed_by(Arc::new(dial)).with_gossip(gossip);
             }
             place.set_unreachable(Unreachable::NoDaemon, false);
+            is_found_soon(&place);
             runtime.block_on(Arc::new(daemon).serve(Listener(queue), std::future::pending()));
         });
     }
@@ -268,8 +269,6 @@ impl Machine {
             }
         }
         place.set_unreachable(Unreachable::Moved, true);
-        let place = place.clone();
-        running().after(time + FOUND_AFTER, move || place.set_unreachable(Unreachable::Moved, false));
     }
 
     /// How often it has moved.
@@ -354,7 +353,7 @@ impl Machine {
     }
 
     /// Gives the daemon a connection; `None`: nobody listens.
-    fn connect(&self, place: &Arc<Place>, client: ProcessId, link: usize, role: wire::Role) -> Option<Side> {
+    fn connect(&self, place: &Arc<Place>, client: wire::Client, link: usize, role: wire::Role) -> Option<Side> {
         let mut state = self.state.lock();
         let (daemon, queue) = state.daemon.clone()?;
         let connection = Connection::new(client, daemon, place.clone(), link, role);
@@ -363,6 +362,19 @@ impl Machine {
         drop(state);
         queue.push(there);
         Some(here)
+    }
+}
+
+/// A daemon that has moved begins where it is now, and will have been found unless it moves again.
+fn is_found_soon(place: &Arc<Place>) {
+    let moves = |place: &Place| place.machine().map_or(0, Machine::moves);
+    let (place, begun) = (place.clone(), moves(place));
+    if begun > 0 {
+        running().after(FOUND_AFTER, move || {
+            if moves(&place) == begun {
+                place.set_unreachable(Unreachable::Moved, false);
+            }
+        });
     }
 }
 
@@ -376,9 +388,13 @@ struct Dialer {
 }
 
 impl Dialer {
-    /// Does what this machine sends come out of it?
+    fn client(&self) -> wire::Client {
+        wire::Client { process: self.process, from: self.from.clone() }
+    }
+
+    /// Does nothing that this machine sends come out of it?
     fn is_cut_off(&self) -> bool {
-        self.from.as_ref().is_some_and(|from| from.is_down() || !from.hears(self.process))
+        self.from.as_ref().is_some_and(|from| from.is_cut_off())
     }
 }
 
@@ -400,7 +416,7 @@ impl Dial for Dialer {
             return Err(refused());
         }
         let role = machine.role(&place);
-        machine.connect(&place, self.process, link, role).map(Dialed::over).ok_or_else(refused)
+        machine.connect(&place, self.client(), link, role).map(Dialed::over).ok_or_else(refused)
     }
 }
 
@@ -425,10 +441,11 @@ impl Machine {
 
     /// Somebody sends again what a connection has carried to the daemon.
     fn replay(&self, place: &Arc<Place>, client: ProcessId, link: usize, requests: Vec<u8>) {
+        let client = wire::Client { process: client, from: None };
         let place = place.clone();
         running().after(Duration::from_millis(running().below(AGAIN_MS_MAX)), move || {
             let machine = place.machine().expect("it has one");
-            if let Some(here) = machine.connect(&place, client, link, wire::Role::Plain) {
+            if let Some(here) = machine.connect(&place, client.clone(), link, wire::Role::Plain) {
                 here.send(requests.into());
             }
         });

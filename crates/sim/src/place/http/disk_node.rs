@@ -85,7 +85,7 @@ impl Kind for Disk {
     }
 
     fn probe(&self, _: &NodeUrl) -> Result<Option<NodeIdentity>, NodeError> {
-        Ok(Some(self.place.known_as()))
+        Ok((!self.place.is_wiped()).then(|| self.place.known_as()))
     }
 }
 
@@ -97,7 +97,10 @@ impl Node for Disk {
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
         let bytes = Bytes::from(parts.concat());
-        self.change(Step::Put, |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await
+        let put = self.change(Step::Put, |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await;
+        // Only a daemon whose machine has power comes here.
+        self.place.synced(key);
+        put
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {

@@ -90,9 +90,18 @@ impl Lane {
     }
 }
 
+/// Who made a connection.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub(super) process: ProcessId,
+    /// The machine of a daemon; none: that of the process is always well.
+    pub(super) from: Option<Arc<Place>>,
+}
+
 /// A connection of a client to a daemon.
 pub(crate) struct Connection {
     client: ProcessId,
+    from: Option<Arc<Place>>,
     daemon: ProcessId,
     place: Arc<Place>,
     /// By which of the daemon's addresses.
@@ -106,8 +115,10 @@ struct State {
 }
 
 impl Connection {
-    pub(super) fn new(client: ProcessId, daemon: ProcessId, place: Arc<Place>, link: usize, role: Role) -> Arc<Self> {
-        Arc::new(Self { client, daemon, place, link, state: Mutex::new(State { lanes: Default::default(), role }) })
+    pub(super) fn new(client: Client, daemon: ProcessId, place: Arc<Place>, link: usize, role: Role) -> Arc<Self> {
+        let Client { process: client, from } = client;
+        let state = Mutex::new(State { lanes: Default::default(), role });
+        Arc::new(Self { client, from, daemon, place, link, state })
     }
 
     /// Its ends: the client's and the daemon's.
@@ -191,7 +202,8 @@ impl Connection {
             Way::Request => self.place.hears(self.client),
             Way::Answer => self.place.is_heard_by(self.client),
         };
-        is_heard && self.place.machine().is_none_or(|machine| !machine.is_silent(self.link))
+        let is_cut_off = self.from.as_ref().is_some_and(|from| from.is_cut_off());
+        is_heard && !is_cut_off && self.place.machine().is_none_or(|machine| !machine.is_silent(self.link))
     }
 
     /// The next part arrives, or is sent again later.
