@@ -275,14 +275,14 @@ impl MetadataDisk {
         self.state.lock().file.fork()
     }
 
-    /// Does what is on it name this shard of a living segment, on this node? Shards of merged segments have other names and are left out.
+    /// Does what is on it name this shard of a living segment, on this node? The name of a merged segment's shard is that of the segment before.
     #[must_use]
     pub fn is_needed(&self, key: ShardKey, node: NodeId) -> bool {
         let Ok(store) = Store::open(Arc::new(self.durable()), &Env::system()) else { return false };
-        let Ok(Some(record)) = store.segment(key.segment) else { return false };
-        let location = record.shards.get(key.index.as_usize()).and_then(Option::as_ref);
-        location.is_some_and(|location| location.node == node && location.key(key.segment, key.index) == key)
-            && store.live_bytes(key.segment).is_ok_and(|bytes| bytes > 0)
+        let Ok(aliases) = store.aliases(key.segment) else { return false };
+        let owner = aliases.into_iter().find(|(shard, _)| *shard == key).map_or(key.segment, |(_, owner)| owner);
+        let Ok(Some(record)) = store.segment(owner) else { return false };
+        record.has_at(owner, node, key) && store.live_bytes(owner).is_ok_and(|bytes| bytes > 0)
     }
 
     /// What its owner sees, or what is on it.
