@@ -269,7 +269,7 @@ impl Daemon {
         tokio::select! {
             biased;
             () = stop => {}
-            // Before connections, which may come without an end; gossip does little and waits.
+            // Polled before connections, of which there may always be another.
             () = gossiping => {}
             () = accepting => {}
         }

@@ -154,7 +154,9 @@ impl World {
             older.openings().ok().and_then(|openings| openings.latest).map_or(0, |latest| latest.opening.number);
         let is_newer = |key: &ShardKey| key.segment == OPENINGS && key.generation.0 > known;
         let nodes = now.nodes().unwrap_or_default();
-        nodes.iter().all(|(id, _)| self.places.all()[place_of(*id)].keys().iter().any(is_newer))
+        let mut there =
+            nodes.iter().map(|(id, _)| self.places.all()[place_of(*id)].clone()).filter(|place| !place.is_wiped());
+        there.all(|place| place.keys().iter().any(is_newer))
     }
 
     /// Living segments whose files all want another code.

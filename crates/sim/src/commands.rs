@@ -21,6 +21,8 @@ use weft_nodes::memory::ABOUT;
 
 /// A node is emptied where more than these are active, as many as the longest code has shards.
 const CODE_SHARDS_MAX: usize = 4;
+/// How often people try to replace a node.
+const REPLACED_MAX: usize = 20;
 /// The most places of a volume.
 const PLACES_MAX: usize = 8;
 
@@ -73,17 +75,21 @@ const WEIGHTS: [(Command, u64); 11] = [
 ];
 
 impl World {
-    /// People replace what lost its disk, however often they have to say so.
-    ///
-    /// # Errors
-    /// A command does not end.
-    pub(crate) fn replace_what_was_wiped(&mut self) -> Result<(), String> {
-        while self.places.all().iter().any(|place| place.is_to_be_replaced()) {
-            let command = self.command(Command::ReplaceWiped);
-            let scheduler = self.scheduler.clone();
-            self.wait("replacing what lost its disk", STEPS_TO_HEAL, || !scheduler.is_alive(command))?;
+    /// People replace what lost its disk, and try again if that fails. It is a complaint if they cannot.
+    pub(crate) fn replace_what_was_wiped(&mut self) {
+        let is_to_be_replaced = |world: &Self| world.places.all().iter().any(|place| place.is_to_be_replaced());
+        for _ in 0..REPLACED_MAX {
+            if !is_to_be_replaced(self) {
+                return;
+            }
+            let (command, scheduler) = (self.command(Command::ReplaceWiped), self.scheduler.clone());
+            if self.wait("replacing what lost its disk", STEPS_TO_HEAL, || !scheduler.is_alive(command)).is_err() {
+                break;
+            }
         }
-        Ok(())
+        if is_to_be_replaced(self) {
+            self.programs.complain("what lost its disk cannot be replaced".into());
+        }
     }
 
     /// Gives one of the commands.
@@ -260,7 +266,7 @@ fn replace_wiped(store: &Store, places: &Places) -> Result<(), MetaError> {
     Ok(())
 }
 
-/// What can be emptied and what cannot are replaced in different ways.
+/// A node that lost its disk cannot be emptied: [`replace_wiped`].
 fn replace(store: &Store, places: &Places) -> Result<(), MetaError> {
     let all = places.all();
     let active: Vec<_> = active(store)?.into_iter().filter(|(id, _)| !all[place_of(*id)].is_to_be_replaced()).collect();

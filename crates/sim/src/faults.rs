@@ -255,7 +255,7 @@ impl World {
                 scheduler.tell(|| format!("the clock of {process:?} is off by {offset_ms} ms"));
                 scheduler.set_clock(process, offset_ms);
             }
-            Fault::Lose => self.lose_something(),
+            Fault::Lose => self.lose_something(mixture.is_never_away),
             Fault::FillMetadata => {
                 let disk = self.disk.clone();
                 scheduler.tell(|| "the metadata's disk is full".into());
@@ -488,6 +488,7 @@ impl World {
     pub(crate) fn is_whole_but_for_one(&mut self) -> bool {
         // A mount that stops before a commit may commit later what was stored while nodes were away.
         self.call_off_ambush();
+        self.replace_what_was_wiped();
         self.places.all().iter().for_each(|place| place.heal());
         let until = self.scheduler.now() + CALM;
         self.idle(CALM, STEPS_OF_CALM);
@@ -500,9 +501,9 @@ impl World {
         self.scheduler.now() >= until && !is_paused && lacks.iter().all(is_of_victim)
     }
 
-    fn lose_something(&mut self) {
+    fn lose_something(&mut self, is_never_away: bool) {
         let scheduler = self.scheduler.clone();
-        if !self.is_whole_but_for_one() {
+        if !self.is_whole_but_for_one() || !self.has_replica_twice() {
             return;
         }
         let victim = self.victim.unwrap_or_else(|| self.a_place());
@@ -522,6 +523,7 @@ impl World {
                 let gone = place.forget_some(&scheduler, 1000);
                 scheduler.tell(|| format!("{} forgets all {gone} shards", place.name()));
             }
+            3 if is_never_away => {}
             3 => {
                 let gone = place.wipe();
                 scheduler.tell(|| format!("the disk of {} is lost with {gone} shards", place.name()));

@@ -123,7 +123,7 @@ impl World {
         self.commands.drain(..).for_each(|command| scheduler.kill(command));
         let resume = self.command(Command::Resume);
         self.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
-        self.replace_what_was_wiped()?;
+        self.replace_what_was_wiped();
         self.wait_for_programs(programs_time)?;
         // In a brief history they have not the time.
         if let Some(refused) = self.programs.refused_for_good().filter(|_| !self.plan.is_brief) {

@@ -245,7 +245,7 @@ impl Cared {
         world.commands.drain(..).for_each(|command| scheduler.kill(command));
         let resume = world.command(Command::Resume);
         world.wait("resuming", STEPS_TO_HEAL, || !scheduler.is_alive(resume))?;
-        world.replace_what_was_wiped()?;
+        world.replace_what_was_wiped();
         // Who is gone is known to be gone after this.
         self.pass(2 * SILENCE)?;
         self.pass(AFTER_FAULTS)?;

@@ -118,13 +118,14 @@ impl Messages {
                     return;
                 }
                 let done = place.perform(&work);
-                let is_synced = move |place: &Place| stores.iter().for_each(|key| place.synced(*key));
+                let stored = stores.filter(|_| done.is_ok());
+                let sync = move |place: &Place| stored.iter().for_each(|key| place.synced(*key));
                 if !is_first {
-                    return is_synced(&place);
+                    return sync(&place);
                 }
                 let tell = tell.take();
                 if !place.is_heard_by(process) || scheduler.chance(lost) {
-                    is_synced(&place);
+                    sync(&place);
                     tell.into_iter().for_each(|tell| is_given_up(&scheduler, process, tell));
                     return;
                 }
@@ -134,7 +135,7 @@ impl Messages {
                         tell.into_iter().for_each(|tell| is_given_up(&running(), process, tell));
                         return;
                     }
-                    is_synced(&place);
+                    sync(&place);
                     if let Some(tell) = tell {
                         // Nobody may wait any more.
                         let _ = tell.send(done);

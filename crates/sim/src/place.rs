@@ -20,6 +20,8 @@ use weft_nodes::{NodeError, NodeErrorKind};
 
 /// Room on a place.
 const TOTAL_BYTES: u64 = 1 << 30;
+/// What nobody synced is on the disk after this time, as Linux has it.
+const WRITTEN_BACK_MS: u64 = 30_000;
 /// A message takes up to so long.
 pub(crate) const MESSAGE_US_MAX: u64 = 2_000;
 
@@ -62,8 +64,8 @@ pub struct Place {
 pub(crate) struct State {
     condition: Condition,
     shards: BTreeMap<ShardKey, Stored>,
-    /// Stored, and not durably so: nobody has an answer yet.
-    unsynced: BTreeSet<ShardKey>,
+    /// Stored, and not durably so, by when: nobody has an answer yet.
+    unsynced: BTreeMap<ShardKey, u64>,
     /// How often its power failed.
     power_cuts: u64,
     /// Removed, and not durably so.
@@ -244,16 +246,18 @@ impl Place {
     pub fn cut_power(&self, scheduler: &Scheduler) {
         let mut state = self.state.lock();
         state.power_cuts += 1;
-        let unsynced = std::mem::take(&mut state.unsynced);
+        let now_ms = scheduler.now().as_millis() as u64;
+        let mut unsynced = std::mem::take(&mut state.unsynced);
+        unsynced.retain(|_, stored_ms| now_ms < *stored_ms + WRITTEN_BACK_MS);
         if !unsynced.is_empty() {
             scheduler.tell(|| format!("{} was storing {} shards", self.name, unsynced.len()));
         }
-        for key in unsynced {
+        for key in unsynced.into_keys() {
             let Some(mut stored) = state.shards.remove(&key) else { continue };
             match scheduler.below(3) {
                 0 => continue,
                 1 => {
-                    stored.bytes.truncate(scheduler.below(stored.bytes.len() as u64 + 1) as usize);
+                    stored.bytes.truncate(scheduler.below(stored.bytes.len() as u64) as usize);
                     state.rotten.insert(key);
                 }
                 _ => {}
@@ -412,7 +416,7 @@ impl Place {
         state.removed.remove(&key);
         state.rotten.remove(&key);
         state.shards.insert(key, Stored { bytes: bytes.clone(), modified_ms: now_ms });
-        state.unsynced.insert(key);
+        state.unsynced.insert(key, now_ms);
         if self.machine.is_some() {
             state.ever.insert(key);
         }

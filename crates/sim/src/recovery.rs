@@ -32,6 +32,7 @@ impl World {
     /// The metadata's disk is lost, and the machine with it. Everything that happened some seconds before is there again, and in step
     /// everything.
     pub fn lose_metadata(&mut self) {
+        self.replace_what_was_wiped();
         if !self.is_replica_kept() || self.chance(500) {
             self.call_off_ambush();
             self.places.all().iter().for_each(|place| place.heal());
@@ -99,6 +100,14 @@ impl World {
         *self.loss.lock() = Loss::MetadataDisk;
         self.has_recovered = true;
         Ok(())
+    }
+
+    /// Where there is a replica: is each piece of it on two nodes?
+    pub(crate) fn has_replica_twice(&self) -> bool {
+        let store = || Store::open(Arc::new(self.disk.durable()), &Env::system());
+        let Ok(nodes) = store().and_then(|store| store.nodes()) else { return false };
+        let nodes: Vec<NodeId> = nodes.into_iter().map(|(id, _)| id).collect();
+        self.plan.replica.is_none() || self.has_two_copies(&nodes)
     }
 
     /// Is each piece of a replica on two places of these nodes?

@@ -24,7 +24,7 @@ const TIME_TO_CONVERT: Duration = Duration::from_secs(40);
 const TIME_TO_END: Duration = Duration::from_secs(20);
 /// Programs write this long while places are full, or while a commit is refused.
 const STEPS_OF_WRITING: u64 = 4_000;
-/// They are refused when more is in memory than a mount may have there, and the model knows no writes that are refused.
+/// More would be refused: a mount may have only so much in memory.
 const LARGE_WRITES: u64 = 5;
 
 /// A sequence.

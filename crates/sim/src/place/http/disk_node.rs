@@ -99,7 +99,9 @@ impl Node for Disk {
         let bytes = Bytes::from(parts.concat());
         let put = self.change(Step::Put, |place, state, now_ms| place.put(state, key, &bytes, now_ms)).await;
         // Only a daemon whose machine has power comes here.
-        self.place.synced(key);
+        if put.is_ok() {
+            self.place.synced(key);
+        }
         put
     }
 
