@@ -5,7 +5,6 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::members_over;
 use super::dial::Dial;
 use super::link_set::Errand;
 use super::peer_pool::PeerPool;
@@ -57,7 +56,6 @@ pub(super) struct Gossiper {
     state: Mutex<Gossip>,
     /// Something is to be sent.
     wake: Notify,
-    dial: Arc<dyn Dial>,
     peers: PeerPool,
     under_way: Arc<Semaphore>,
     began: Instant,
@@ -77,7 +75,6 @@ impl Gossiper {
         let all = std::iter::once(&settings.own.authority).chain(&settings.further);
         let all = all.map(String::as_str).collect::<Vec<_>>().join(",");
         Self {
-            dial: Arc::clone(dial),
             peers: PeerPool::new(settings.key.clone(), Arc::clone(dial), env),
             addresses: (!settings.further.is_empty()).then_some(all),
             settings,
@@ -178,7 +175,7 @@ impl Gossiper {
 
     /// Asks a well-known member for the others, and is announced.
     async fn join(&self, url: &DaemonUrl) {
-        match members_over(&self.dial, url, None, self.settings.key.clone(), &self.env).await {
+        match self.peers.members(url).await {
             Ok(members) => {
                 let facts = members.into_iter().map(|heard| heard.facts).collect();
                 self.state.lock().join(facts, self.now_ms());

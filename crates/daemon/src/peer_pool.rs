@@ -2,14 +2,16 @@
 
 use super::address::DaemonUrl;
 use super::auth::Key;
-use super::client::DaemonNode;
+use super::client::{DaemonNode, members_over};
 use super::dial::Dial;
 use super::link_set::LinkSet;
 use super::loads::Loads;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use weft_cluster::gossip::Heard;
 use weft_env::Env;
+use weft_nodes::error::NodeError;
 
 /// Daemons that were spoken to, by address, with their connections.
 pub(super) struct PeerPool {
@@ -41,6 +43,11 @@ impl PeerPool {
     fn made(&self, url: &DaemonUrl, address: &str) -> Option<DaemonNode> {
         let node = DaemonNode::open_unidentified(url, address, None, self.key.clone(), &self.env).ok()?;
         Some(node.dialed_by(Arc::clone(&self.dial)))
+    }
+
+    /// Asks a daemon for those that it knows; it need not be one that was spoken to.
+    pub(super) async fn members(&self, url: &DaemonUrl) -> Result<Vec<Heard>, NodeError> {
+        members_over(&self.dial, url, None, self.key.clone(), &self.env).await
     }
 
     /// How many there are.

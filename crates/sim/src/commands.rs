@@ -213,16 +213,19 @@ fn active(store: &Store) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
     Ok(store.nodes()?.into_iter().filter(|(_, node)| node.state == NodeState::Active).collect())
 }
 
+/// Those that people can empty: one that lost its disk is for [`replace_wiped`].
+fn with_disks(store: &Store, places: &Places) -> Result<Vec<(NodeId, NodeRecord)>, MetaError> {
+    let (all, mut nodes) = (places.all(), store.nodes()?);
+    nodes.retain(|(id, _)| !all[place_of(*id)].is_to_be_replaced());
+    Ok(nodes)
+}
+
 /// A node goes from one state to another.
 fn change_node(store: &Store, places: &Places, from: NodeState, to: NodeState) -> Result<(), String> {
     let change = || -> Result<(), MetaError> {
-        let nodes = store.nodes()?;
+        let nodes = with_disks(store, places)?;
         // A node that another has taken the name of is emptied for good.
-        let all = places.all();
-        let fit = |(id, node): &&(NodeId, NodeRecord)| {
-            let is_there = !all[place_of(*id)].is_to_be_replaced();
-            node.state == from && is_there && !nodes::is_replaced(*id, node)
-        };
+        let fit = |(id, node): &&(NodeId, NodeRecord)| node.state == from && !nodes::is_replaced(*id, node);
         let fitting: Vec<_> = nodes.iter().filter(fit).collect();
         let Some((id, old)) = fitting.get(running().below(fitting.len() as u64) as usize) else { return Ok(()) };
         store.update_node(*id, old, &NodeRecord { state: to, ..old.clone() })?;
@@ -266,10 +269,9 @@ fn replace_wiped(store: &Store, places: &Places) -> Result<(), MetaError> {
     Ok(())
 }
 
-/// A node that lost its disk cannot be emptied: [`replace_wiped`].
 fn replace(store: &Store, places: &Places) -> Result<(), MetaError> {
-    let all = places.all();
-    let active: Vec<_> = active(store)?.into_iter().filter(|(id, _)| !all[place_of(*id)].is_to_be_replaced()).collect();
+    let mut active = with_disks(store, places)?;
+    active.retain(|(_, node)| node.state == NodeState::Active);
     let Some((old_id, old)) = active.get(running().below(active.len() as u64) as usize) else { return Ok(()) };
     if places.all().len() >= PLACES_MAX {
         return Ok(());

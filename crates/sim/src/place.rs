@@ -64,7 +64,7 @@ pub struct Place {
 pub(crate) struct State {
     condition: Condition,
     shards: BTreeMap<ShardKey, Stored>,
-    /// Stored, and not durably so, by when: nobody has an answer yet.
+    /// Stored, since when, and not durably so: nobody has an answer yet.
     unsynced: BTreeMap<ShardKey, u64>,
     /// How often its power failed.
     power_cuts: u64,
@@ -295,9 +295,6 @@ impl Place {
     /// It has what it had at its snapshot, as a disk that was restored from a backup. How many shards are gone, and back.
     pub fn roll_back(&self) -> (usize, usize) {
         let mut state = self.state.lock();
-        if state.is_wiped {
-            return (0, 0);
-        }
         let then = state.snapshot.clone();
         let now = std::mem::replace(&mut state.shards, then);
         state.removed.clear();
@@ -321,8 +318,7 @@ impl Place {
         let gone = {
             let mut state = self.state.lock();
             let gone = std::mem::take(&mut state.shards);
-            (state.removed, state.snapshot, state.is_wiped) = (BTreeMap::new(), BTreeMap::new(), true);
-            state.unsynced.clear();
+            (state.removed, state.unsynced, state.is_wiped) = (BTreeMap::new(), BTreeMap::new(), true);
             let count = gone.len();
             state.lost.extend(gone.into_keys());
             count

@@ -104,10 +104,12 @@ impl World {
 
     /// Where there is a replica: is each piece of it on two nodes?
     pub(crate) fn has_replica_twice(&self) -> bool {
-        let store = || Store::open(Arc::new(self.disk.durable()), &Env::system());
-        let Ok(nodes) = store().and_then(|store| store.nodes()) else { return false };
-        let nodes: Vec<NodeId> = nodes.into_iter().map(|(id, _)| id).collect();
-        self.plan.replica.is_none() || self.has_two_copies(&nodes)
+        if self.plan.replica.is_none() {
+            return true;
+        }
+        let nodes = Store::open(Arc::new(self.disk.durable()), &Env::system()).and_then(|store| store.nodes());
+        let nodes = nodes.map(|nodes| nodes.into_iter().map(|(id, _)| id).collect::<Vec<NodeId>>());
+        nodes.is_ok_and(|nodes| self.has_two_copies(&nodes))
     }
 
     /// Is each piece of a replica on two places of these nodes?

@@ -445,7 +445,7 @@ impl Machine {
         let place = place.clone();
         running().after(Duration::from_millis(running().below(AGAIN_MS_MAX)), move || {
             let machine = place.machine().expect("it has one");
-            if let Some(here) = machine.connect(&place, client.clone(), link, wire::Role::Plain) {
+            if let Some(here) = machine.connect(&place, client, link, wire::Role::Plain) {
                 here.send(requests.into());
             }
         });
