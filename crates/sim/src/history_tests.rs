@@ -87,9 +87,9 @@ fn planted_bugs_are_found_in_the_last_third() {
 
 const PLANTED: [(Planted, u64); 24] = [
     (Planted::EarlyFsync, 2),
-    (Planted::UnflushedFsync, 54),
+    (Planted::UnflushedFsync, 79),
     (Planted::RenameBeforeBytes, 15),
-    (Planted::CommitsOutOfOrder, 67),
+    (Planted::CommitsOutOfOrder, 74),
     (Planted::EndBeforeBeginning, 0),
     (Planted::JournalNotReplayed, 0),
     (Planted::JournalDroppedEarly, 12),
@@ -106,8 +106,8 @@ const PLANTED: [(Planted, u64); 24] = [
     (Planted::EndlessCalls, 74),
     (Planted::NodeLeavesEarly, 13),
     (Planted::FullTakenForAway, 32),
-    (Planted::OlderCopyChanges, 44),
+    (Planted::OlderCopyChanges, 53),
     (Planted::ReplicaToldEarly, 59),
-    (Planted::SnapshotDropsChanges, 58),
+    (Planted::SnapshotDropsChanges, 139),
     (Planted::OlderOpeningRecovered, 26),
 ];

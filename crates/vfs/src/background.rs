@@ -60,7 +60,7 @@ fn tick(volume: &Weak<Volume>, clock: &dyn Clock) {
         if !write_back.wait_for_work(TICK) {
             return;
         }
-        if let Err(error) = write_back.upload_aged(false) {
+        if let Err(error) = write_back.upload_due(false) {
             tracing::error!("dirty bytes could not be uploaded: {error}");
         }
         let Some(volume) = volume.upgrade() else { return };

@@ -100,8 +100,10 @@ pub struct Buffer {
     /// Bytes that lay beyond the end when they were written and are not durable yet: where the store's size passed one of
     /// them, it would show a hole that never was.
     appended: Ranges,
-    /// Bytes that the store's journal holds, the newest or older ones.
+    /// Bytes that the store's journal holds, the newest or older ones, ...
     journaled: Ranges,
+    /// ... and how many pages these are.
+    journal_page_count: u64,
     held_bytes: u64,
     dirty_bytes: u64,
     dirty_piece_count: usize,
@@ -267,7 +269,20 @@ impl Buffer {
             *extents = extents.iter().flat_map(rest).flatten().collect();
         }
         self.appended.remove(range.clone());
-        self.journaled.remove(range);
+        self.note_journal(range, false);
+    }
+
+    /// From now on the journal has something of `range`, or has nothing of it.
+    fn note_journal(&mut self, range: Range<u64>, has_it: bool) {
+        let (first, end) = (range.start / JOURNAL_PAGE_BYTES, range.end.div_ceil(JOURNAL_PAGE_BYTES));
+        let pages = first * JOURNAL_PAGE_BYTES..end.saturating_mul(JOURNAL_PAGE_BYTES);
+        let count = |journaled: &Ranges| journaled.blocks_in(pages.clone(), JOURNAL_PAGE_BYTES).count() as u64;
+        let before = count(&self.journaled);
+        match has_it {
+            true => self.journaled.insert(range),
+            false => self.journaled.remove(range),
+        }
+        self.journal_page_count = self.journal_page_count - before + count(&self.journaled);
     }
 
     /// What the store's size has to be for the file's to become `size`: no more than it has while appended bytes are not
@@ -402,7 +417,7 @@ impl Buffer {
         }
         for extent in &completion.extents {
             self.appended.remove(extent.file_offset..extent.end());
-            self.journaled.remove(extent.file_offset..extent.end());
+            self.note_journal(extent.file_offset..extent.end(), false);
         }
         self.committed_size = completion.size;
         self.unstage(segment)
@@ -470,7 +485,8 @@ impl Buffer {
         for start in std::mem::take(&mut self.unjournaled) {
             if let Some(piece) = self.pieces.get_mut(&start) {
                 piece.journaled = true;
-                self.journaled.insert(start..start + piece.len() as u64);
+                let end = start + piece.len() as u64;
+                self.note_journal(start..end, true);
             }
         }
         self.unjournaled_bytes = 0;
@@ -484,7 +500,7 @@ impl Buffer {
         for page in pages {
             for (within, bytes) in &page.ranges {
                 let offset = page.page * JOURNAL_PAGE_BYTES + u64::from(*within);
-                self.journaled.insert(offset..offset + bytes.len() as u64);
+                self.note_journal(offset..offset + bytes.len() as u64, true);
             }
         }
     }
@@ -499,7 +515,7 @@ impl Buffer {
 
     /// How many pages the journal holds.
     pub fn journal_page_count(&self) -> u64 {
-        self.journaled.blocks_in(0..u64::MAX, JOURNAL_PAGE_BYTES).count() as u64
+        self.journal_page_count
     }
 
     /// Loads what the journal held of `page` after a crash: dirty, and journaled.
@@ -510,7 +526,7 @@ impl Buffer {
             self.drop_pieces(range.clone());
             let content = Content::Growing(BytesMut::from(&data[..]));
             self.add(offset, Piece { content, home: None, journaled: true });
-            self.journaled.insert(range);
+            self.note_journal(range, true);
         }
     }
 }

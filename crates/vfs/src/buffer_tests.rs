@@ -113,6 +113,8 @@ proptest! {
             prop_assert_eq!(buffer.dirty_bytes(), dirty);
             prop_assert_eq!(buffer.held_bytes, model.iter().flatten().count() as u64);
             prop_assert!(buffer.unjournaled_bytes() <= dirty);
+            let pages = buffer.journaled.blocks_in(0..u64::MAX, JOURNAL_PAGE_BYTES).count() as u64;
+            prop_assert_eq!(buffer.journal_page_count(), pages);
         }
     }
 }

@@ -347,18 +347,15 @@ impl Volume {
         // The store's size must not run ahead of appended bytes; their commit sets the rest.
         let stored = state.buffer.size_to_store(size);
         let truncated = self.store.truncate(file.ino, stored, time, time, None);
-        let attributes = truncated.inspect_err(|_| self.write_back.note_failed_cut(file.ino, state))?;
+        let attributes = truncated.inspect_err(|_| self.write_back.note_failed_cut(file, state))?;
         state.forget_extents();
         state.replaced |= size == 0 && state.buffer.size() > 0;
-        self.write_back.change(state, |buffer| buffer.resized(size, stored));
-        state.mtime = time;
-        state.ctime = time;
-        state.known = (time, time);
-        state.was_given_up = false;
-        state.unsaved = stored != size;
-        if state.unsaved {
-            self.write_back.touch(file, state);
-        }
+        self.write_back.change(file, state, |state| {
+            state.buffer.resized(size, stored);
+            state.touch(time);
+            state.known = (time, time);
+            state.unsaved = stored != size;
+        });
         Ok(attributes)
     }
 
@@ -411,13 +408,15 @@ impl Volume {
         let mut state = file.lock();
         let time = self.now();
         if let Err(error) = self.store.punch(file.ino, range.clone(), time, time) {
-            self.write_back.note_failed_cut(file.ino, &mut state);
+            self.write_back.note_failed_cut(file, &mut state);
             return Err(error.into());
         }
         state.forget_extents();
         state.known = (time, time);
-        self.write_back.change(&mut state, |buffer| buffer.discard(range));
-        self.write_back.touch(file, &mut state);
+        self.write_back.change(file, &mut state, |state| {
+            state.buffer.discard(range);
+            state.touch(time);
+        });
         Ok(())
     }
 

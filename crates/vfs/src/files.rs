@@ -3,15 +3,15 @@
 //! The store is the truth about every inode but one thing: a file with dirty bytes is newer here (size, times) until its
 //! commit. A [`File`] lives in the table while it is open or holds bytes; nothing else is cached.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, JOURNAL_PAGE_BYTES};
 use crate::error::VfsError;
 use crate::extents::ExtentCache;
+use crate::flush::Held;
 use crate::glimpse::Glimpse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 use weft_env::planted::{Planted, has_planted};
 use weft_env::sync::{Condvar, Mutex, MutexGuard};
 use weft_format::records::{Attributes, Timestamp};
@@ -99,7 +99,6 @@ pub(crate) struct FileState {
     pub in_flight: BTreeSet<SegmentId>,
     /// How many uploads failed, or were committed in part.
     pub unstaged_count: u64,
-    pub dirty_since: Option<Instant>,
     /// Why bytes of this file could not be written.
     pub failures: Failures,
     /// Cut to nothing while it had bytes: an editor or compiler is replacing it, so its new bytes go out at close.
@@ -127,7 +126,6 @@ impl FileState {
             buffer: Buffer::new(0),
             in_flight: BTreeSet::new(),
             unstaged_count: 0,
-            dirty_since: None,
             failures: Failures::default(),
             replaced: false,
             has_capability: false,
@@ -228,9 +226,29 @@ impl FileState {
         Ok(unallocated_bytes)
     }
 
+    /// What it has that the store does not have.
+    pub fn held(&self) -> Held {
+        Held {
+            policy: self.policy,
+            memory_bytes: self.buffer.memory_bytes(),
+            dirty_bytes: self.buffer.dirty_bytes(),
+            dirty_piece_count: self.buffer.dirty_piece_count(),
+            unjournaled_bytes: self.buffer.unjournaled_bytes(),
+            journal_bytes: self.buffer.journal_page_count() * JOURNAL_PAGE_BYTES,
+            unsaved: self.unsaved,
+        }
+    }
+
+    /// It was changed now.
+    pub fn touch(&mut self, now: Timestamp) {
+        self.mtime = now;
+        self.ctime = now;
+        self.was_given_up = false;
+        self.unsaved = true;
+    }
+
     fn is_idle(&self) -> bool {
-        // Not while it is among the dirty files: another state of the same file would be taken for it there.
-        self.buffer.is_empty() && self.in_flight.is_empty() && !self.unsaved && self.dirty_since.is_none()
+        self.buffer.is_empty() && self.in_flight.is_empty() && !self.unsaved
     }
 }
 

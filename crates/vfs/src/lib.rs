@@ -9,7 +9,7 @@
 //! Who calls is trusted: the kernel has checked the caller before FUSE calls the volume. Every other gateway uses
 //! [`Volume::as_caller`], whose operations check first.
 //!
-//! Start reading at `volume.rs`, then `write_back.rs`; for access `access.rs`, then `checked.rs`.
+//! Start reading at `volume.rs`, then `write_back.rs` and what it asks, `flush.rs`; for access `access.rs`, then `checked.rs`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -20,10 +20,12 @@ mod checked;
 mod compact;
 mod data;
 mod deleted;
+mod durable;
 pub mod error;
 mod extents;
 mod feed;
 mod files;
+mod flush;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
