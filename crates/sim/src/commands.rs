@@ -2,10 +2,11 @@
 
 use crate::ambush::ProcessId;
 use crate::checks::STEPS_TO_HEAL;
+use crate::meddling::COMMON;
 use crate::metadata::{MetadataDisk, place_of};
 use crate::scheduler::{env_of, running};
 use crate::weights::chosen;
-use crate::world::{CODES, Places, World, node_record, transfer};
+use crate::world::{CODES, KEEP_MS, Places, World, node_record, transfer};
 use std::sync::Arc;
 use weft_care::collect::{self, Beside, UnreferencedSince};
 use weft_care::lease::alone;
@@ -15,14 +16,17 @@ use weft_engine::{StoreCatalogue, nodes};
 use weft_env::{Env, Runtime};
 use weft_format::records::{NodeRecord, NodeState};
 use weft_format::{Ino, NodeId};
-use weft_meta::{MetaError, Store};
+use weft_meta::{Deleted, MetaError, Store};
 use weft_nodes::NodeUrl;
 use weft_nodes::memory::ABOUT;
+use weft_vfs::{VfsError, Volume};
 
 /// A node is emptied where more than these are active, as many as the longest code has shards.
 const CODE_SHARDS_MAX: usize = 4;
 /// How often people try to replace a node.
 const REPLACED_MAX: usize = 20;
+/// The most deleted files that people look at at once.
+const DELETED_MAX: usize = 100;
 /// The most places of a volume.
 const PLACES_MAX: usize = 8;
 
@@ -57,10 +61,14 @@ pub enum Command {
     Scrub,
     /// `weft trash keep`: for how long deleted files are kept.
     Keep,
+    /// `weft trash restore` of something that was deleted in the directory of all.
+    RestoreDeleted,
+    /// `weft trash empty`.
+    EmptyTrash,
 }
 
 /// How often each is given beside the others. Policies are what conversions come from.
-const WEIGHTS: [(Command, u64); 11] = [
+const WEIGHTS: [(Command, u64); 13] = [
     (Command::Drain, 2),
     (Command::Restore, 1),
     (Command::Replace, 2),
@@ -72,6 +80,8 @@ const WEIGHTS: [(Command, u64); 11] = [
     (Command::Collect, 3),
     (Command::Scrub, 2),
     (Command::Keep, 2),
+    (Command::RestoreDeleted, 4),
+    (Command::EmptyTrash, 2),
 ];
 
 impl World {
@@ -96,10 +106,10 @@ impl World {
     pub fn give_command(&mut self) {
         let command = chosen(&WEIGHTS, |end| self.below(end));
         self.scheduler.tell(|| format!("people: {command:?}"));
-        if command == Command::Policy {
-            self.set_policy();
-        } else {
-            self.command(command);
+        match command {
+            Command::Policy => self.set_policy(),
+            Command::RestoreDeleted | Command::EmptyTrash => self.use_trash(command),
+            _ => drop(self.command(command)),
         }
     }
 
@@ -123,6 +133,25 @@ impl World {
             running().kill(process);
         });
         process
+    }
+
+    /// The mount restores or purges what was deleted, as `weft trash` has it do.
+    fn use_trash(&self, command: Command) {
+        let Some(mount) = &self.mount else { return };
+        let Some(volume) = mount.volume.lock().clone() else { return };
+        self.scheduler.start(mount.process, "trash", move || {
+            let use_it = || -> Result<(), VfsError> {
+                let kept = volume.store().deleted(None, DELETED_MAX)?;
+                match command {
+                    Command::RestoreDeleted => restore_deleted(&volume, &kept),
+                    _ => kept.iter().try_for_each(|kept| volume.purge(kept.deleted_ms, kept.attributes.ino)),
+                }
+            };
+            match use_it() {
+                Ok(()) => running().tell(|| format!("{command:?} is done")),
+                Err(why) => running().tell(|| format!("{command:?}: {why}")),
+            }
+        });
     }
 
     /// The mount sets a policy, as `weft policy set` has it do.
@@ -155,6 +184,19 @@ impl World {
     }
 }
 
+/// Something of the directory of all, chosen at random, gets its name back.
+fn restore_deleted(volume: &Volume, kept: &[Deleted]) -> Result<(), VfsError> {
+    let common = volume.lookup(Ino::ROOT, COMMON.as_bytes())?.ino;
+    volume.forget(common, 1);
+    let of_all: Vec<&Deleted> = kept.iter().filter(|kept| kept.parent == common).collect();
+    match of_all.get(running().below(of_all.len() as u64) as usize) {
+        Some(kept) => volume.restore(kept.deleted_ms, kept.attributes.ino).map(|restored| {
+            running().tell(|| format!("{} has its name again", restored.attributes.ino));
+        }),
+        None => Ok(()),
+    }
+}
+
 fn request(catalogue: &dyn Catalogue, change: impl Fn(&mut Requests)) -> Result<(), String> {
     Requests::change(catalogue, change).map_err(|error| error.to_string())
 }
@@ -182,10 +224,11 @@ fn perform(
         Command::Resume => request(&catalogue, |requests| requests.is_paused = false),
         Command::Cancel => request(&catalogue, |requests| requests.cancel_count += 1),
         Command::Keep => {
-            let keep_ms = [0, 20_000, 600_000][running().below(3) as usize];
+            let keep_ms = KEEP_MS[running().below(KEEP_MS.len() as u64) as usize];
             store.set_keep_ms(keep_ms).and_then(|()| store.flush()).map_err(|error| error.to_string())
         }
-        Command::Collect | Command::Scrub | Command::Policy => {
+        Command::Policy | Command::RestoreDeleted | Command::EmptyTrash => Err(format!("{command:?} is the mount's")),
+        Command::Collect | Command::Scrub => {
             let transfer = transfer(&store, places, process, runtime).map_err(|error| error.to_string())?;
             let catalogue: Arc<dyn Catalogue> = Arc::new(catalogue);
             let now_ms = env.clock.unix_ms();

@@ -120,6 +120,8 @@ const NEVER_AWAY_PER_MILLE: u64 = 200;
 const CLOCK_OFF_MS_MAX: u64 = 20_000;
 /// Who has something to do begins within this number of steps.
 const STEPS_TO_BEGIN: u64 = 3_000;
+/// How many of a thousand power cuts wait for a put.
+const MEETS_PUT_PER_MILLE: u64 = 500;
 /// A machine starts again within this time.
 const REBOOT_MS_MAX: u64 = 30_000;
 /// The network fails for so long at most.
@@ -192,6 +194,7 @@ impl World {
                 self.start_mount();
             }
             Fault::CutPower => {
+                self.wait_for_put(|world| world.places.all().iter().any(|place| place.is_storing(&world.scheduler)));
                 scheduler.tell(|| "the power fails".into());
                 self.kill_mount();
                 while !self.workers.is_empty() {
@@ -281,6 +284,7 @@ impl World {
         let scheduler = self.scheduler.clone();
         let number = self.a_place();
         let place = self.places.all().swap_remove(number);
+        self.wait_for_put(|world| place.is_storing(&world.scheduler));
         let time = Duration::from_millis(self.below(REBOOT_MS_MAX));
         scheduler.tell(|| format!("the power of {}'s machine fails for {} ms", place.name(), time.as_millis()));
         place.cut_power(&scheduler);
@@ -293,6 +297,13 @@ impl World {
         } else if number <= self.workers.len() {
             self.kill_worker(number - 1);
             self.start_worker();
+        }
+    }
+
+    /// Half of the power cuts come while something is being stored, if that is soon.
+    fn wait_for_put(&mut self, is_storing: impl Fn(&Self) -> bool) {
+        if self.chance(MEETS_PUT_PER_MILLE) {
+            self.scheduler.run(STEPS_TO_BEGIN, || is_storing(self) || self.has_complaints());
         }
     }
 
@@ -511,9 +522,13 @@ impl World {
         let place = self.places.all().swap_remove(victim);
         match self.below(5) {
             _ if place.is_wiped() => {}
-            0 => {
+            0 if self.chance(500) => {
                 let has_rotted = place.rot(&scheduler);
                 scheduler.tell(|| format!("{} rots: {has_rotted}", place.name()));
+            }
+            0 => {
+                let is_lost = place.lose_sector(&scheduler);
+                scheduler.tell(|| format!("{} cannot read a sector: {is_lost}", place.name()));
             }
             1 => {
                 let gone = place.forget_some(&scheduler, 300);

@@ -87,7 +87,7 @@ fn planted_bugs_are_found_in_the_last_third() {
 
 const PLANTED: [(Planted, u64); 24] = [
     (Planted::EarlyFsync, 2),
-    (Planted::UnflushedFsync, 79),
+    (Planted::UnflushedFsync, 97),
     (Planted::RenameBeforeBytes, 15),
     (Planted::CommitsOutOfOrder, 74),
     (Planted::EndBeforeBeginning, 0),

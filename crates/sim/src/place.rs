@@ -74,8 +74,10 @@ pub(crate) struct State {
     snapshot: BTreeMap<ShardKey, Stored>,
     /// What it ever had, where a daemon says so.
     ever: BTreeSet<ShardKey>,
-    /// Shards with a wrong bit.
+    /// Shards with a wrong bit, ...
     rotten: BTreeSet<ShardKey>,
+    /// ... and those on a sector that cannot be read.
+    unreadable: BTreeSet<ShardKey>,
     /// Shards that it had and lost without being asked to.
     lost: BTreeSet<ShardKey>,
     /// Processes whose requests do not arrive, and those to whom no answer does.
@@ -278,6 +280,13 @@ impl Place {
         keys.get(scheduler.below(keys.len() as u64) as usize).is_some_and(|key| state.rot(*key, scheduler))
     }
 
+    /// A sector under one of its shards cannot be read any more. False: there is none.
+    pub fn lose_sector(&self, scheduler: &Scheduler) -> bool {
+        let mut state = self.state.lock();
+        let keys: Vec<ShardKey> = state.shards.keys().copied().collect();
+        keys.get(scheduler.below(keys.len() as u64) as usize).is_some_and(|key| state.unreadable.insert(*key))
+    }
+
     /// A bit turns in each of its shards of data. How many there are.
     pub fn rot_all(&self, scheduler: &Scheduler) -> usize {
         let mut state = self.state.lock();
@@ -319,6 +328,7 @@ impl Place {
             let mut state = self.state.lock();
             let gone = std::mem::take(&mut state.shards);
             (state.removed, state.unsynced, state.is_wiped) = (BTreeMap::new(), BTreeMap::new(), true);
+            state.unreadable.clear();
             let count = gone.len();
             state.lost.extend(gone.into_keys());
             count
@@ -348,11 +358,11 @@ impl Place {
         self.was_away();
     }
 
-    /// The shards on it without a wrong bit.
+    /// The shards on it that can be read, without a wrong bit.
     #[must_use]
     pub fn sound_keys(&self) -> BTreeSet<ShardKey> {
         let state = self.state.lock();
-        state.shards.keys().filter(|key| !state.rotten.contains(key)).copied().collect()
+        state.shards.keys().filter(|key| !state.is_damaged(key)).copied().collect()
     }
 
     /// The bytes of a shard that it was given and had nothing happen to; `None`: it has no such shard. A shard that it has lost by itself
@@ -367,7 +377,11 @@ impl Place {
     /// Has it this shard, whole and with this payload?
     #[must_use]
     pub fn has(&self, key: ShardKey, digest: Digest) -> bool {
-        let Some(stored) = self.state.lock().shards.get(&key).cloned() else { return false };
+        let state = self.state.lock();
+        let Some(stored) = state.shards.get(&key).filter(|_| !state.unreadable.contains(&key)).cloned() else {
+            return false;
+        };
+        drop(state);
         let identity = ShardIdentity { volume: self.identity.volume, key };
         verify_object(&identity, &stored.bytes).is_ok_and(|found| found.digest == digest)
     }
@@ -402,6 +416,7 @@ impl Place {
 
     pub(crate) fn put(&self, state: &mut State, key: ShardKey, bytes: &Bytes, now_ms: u64) -> Result<(), NodeError> {
         if let Some(stored) = state.shards.get(&key) {
+            state.is_readable(key, self)?;
             let is_same = stored.bytes == *bytes;
             let exists = || self.error(NodeErrorKind::Exists, "the shard exists with other bytes");
             return if is_same { Ok(()) } else { Err(exists()) };
@@ -424,6 +439,12 @@ impl Place {
         self.state.lock().unsynced.remove(&key);
     }
 
+    /// Does it store something at this moment that nobody has an answer to?
+    pub(crate) fn is_storing(&self, scheduler: &Scheduler) -> bool {
+        let now_ms = scheduler.now().as_millis() as u64;
+        self.state.lock().unsynced.values().any(|stored_ms| now_ms < stored_ms + WRITTEN_BACK_MS)
+    }
+
     /// How often its power failed.
     pub(crate) fn power_cuts(&self) -> u64 {
         self.state.lock().power_cuts
@@ -431,6 +452,7 @@ impl Place {
 
     pub(crate) fn get(&self, state: &State, key: ShardKey, range: &Range<u64>) -> Result<Bytes, NodeError> {
         let bytes = &state.shards.get(&key).ok_or_else(|| self.absent())?.bytes;
+        state.is_readable(key, self)?;
         let end = range.end.min(bytes.len() as u64);
         Ok(bytes.slice(range.start.min(end) as usize..end as usize))
     }
@@ -445,12 +467,24 @@ impl Place {
             running().complain(format!("{key} is removed from {}, and is needed", self.name));
         }
         if let Some(stored) = state.shards.remove(&key) {
+            state.unreadable.remove(&key);
             state.removed.insert(key, stored);
         }
     }
 }
 
 impl State {
+    fn is_damaged(&self, key: &ShardKey) -> bool {
+        self.rotten.contains(key) || self.unreadable.contains(key)
+    }
+
+    fn is_readable(&self, key: ShardKey, place: &Place) -> Result<(), NodeError> {
+        match self.unreadable.contains(&key) {
+            true => Err(place.error(NodeErrorKind::Io, "a sector cannot be read")),
+            false => Ok(()),
+        }
+    }
+
     fn rot(&mut self, key: ShardKey, scheduler: &Scheduler) -> bool {
         let Some(stored) = self.shards.get_mut(&key).filter(|stored| !stored.bytes.is_empty()) else { return false };
         let mut bytes = stored.bytes.to_vec();

@@ -99,6 +99,8 @@ const SILENCE_PER_MILLE: u64 = 150;
 const TREES_PER_MILLE: u64 = 300;
 /// In how many machines that may lose their power alone are both.
 const SHARED_MACHINES_PER_MILLE: u64 = 300;
+/// For how long deleted files may be kept.
+pub(crate) const KEEP_MS: [u64; 3] = [0, 20_000, 600_000];
 /// Small, so that a snapshot has many pieces, and others follow it.
 const REPLICA_SIZES: ReplicaSizes = ReplicaSizes { piece_bytes: 8 << 10, changed_bytes_min: 32 << 10 };
 
@@ -363,8 +365,10 @@ impl World {
         let (env, _) = env_of(process);
         let (disk, plan, done) = (self.disk.clone(), self.plan, Arc::new(Mutex::new(None)));
         let told = done.clone();
+        // People who give commands find something in the trash.
+        let keep_ms = if plan.has_commands { KEEP_MS[self.below(KEEP_MS.len() as u64) as usize] } else { 0 };
         self.scheduler.start(process, "format", move || {
-            let made = format(&disk, process, &env, plan).map_err(|error| error.to_string());
+            let made = format(&disk, process, &env, plan, keep_ms).map_err(|error| error.to_string());
             *told.lock() = Some(made);
         });
         self.wait("formatting", 100_000, || done.lock().is_some())?;
@@ -520,7 +524,7 @@ pub(crate) fn persistently<T, E: fmt::Display>(
     }
 }
 
-fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan) -> Result<(), MetaError> {
+fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan, keep_ms: u64) -> Result<(), MetaError> {
     let kv = disk.own(process, env).ok_or_else(|| MetaError::InUse("another owner".into()))?;
     let now_ms = env.clock.unix_ms();
     let now = Timestamp { seconds: (now_ms / 1000) as i64, nanoseconds: 0 };
@@ -535,6 +539,7 @@ fn format(disk: &Arc<MetadataDisk>, process: ProcessId, env: &Env, plan: Plan) -
     if plan.replica == Some(KeepsUp::InStep) {
         store.set_in_step(true)?;
     }
+    store.set_keep_ms(keep_ms)?;
     store.flush()
 }
 

@@ -8,7 +8,7 @@ use weft_format::records::{Attributes, Kind, Timestamp};
 use super::commit::MAX_FILE_BYTES;
 use super::mapping::{Changes, clip, parse_extent, parse_page};
 use super::txn::Txn;
-use super::values::PAGE_BYTES;
+use super::values::{PAGE_BYTES, damaged};
 use super::{Store, milliseconds};
 use crate::MetaError;
 use crate::keys::{Key, Table, after, of_ino};
@@ -48,9 +48,15 @@ impl Txn<'_> {
 impl Txn<'_> {
     fn extents(&mut self, ino: Ino, range: &Range<u64>) -> Result<Vec<Extent>, MetaError> {
         let mut found: Vec<Extent> = Vec::new();
-        let mut rest = range.clone();
+        let (mut rest, mut end) = (range.clone(), 0);
         while rest.start < rest.end {
             let extents = self.overlapping(ino, &rest, READ_PAIRS)?;
+            for extent in &extents {
+                if extent.file_offset < end {
+                    return Err(damaged(&Key::Extent(ino, extent.end()), "it overlaps the extent before it"));
+                }
+                end = extent.end();
+            }
             found.extend(extents.iter().filter_map(|extent| clip(extent, range)));
             match extents.last().filter(|_| extents.len() == READ_PAIRS) {
                 Some(last) => rest.start = last.end(),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::super::fixture::*;
 use super::*;
 use crate::keys;
+use crate::store::values;
 use crate::types::{ExtentMove, FileCommit};
 use weft_format::SegmentId;
 
@@ -385,4 +386,17 @@ fn extents_end_after_their_last_byte() {
     assert_eq!(store.extents_from(file, 149, 10).unwrap(), [first, second]);
     assert_eq!(store.extents_from(file, 150, 10).unwrap(), [second]);
     assert_eq!(store.extents_from(file, 250, 10).unwrap(), []);
+}
+
+#[test]
+fn extents_that_overlap_are_damage_and_nothing_is_read_by_them() {
+    let (store, kv) = volume();
+    let file = make(&store, Ino::ROOT, "file", Kind::File);
+    write(&store, file, 0, 100, 1);
+    let (key, value) = values::extent(file, &extent(50, 100, segment_id(1), 0));
+    let writes = vec![(key.encode(), Some(value))];
+    crate::kv::Kv::commit(&*kv, crate::kv::Batch { writes, ..Default::default() }).unwrap();
+    let refused = store.extents(file, 0..1000).unwrap_err().to_string();
+    assert!(refused.contains("overlaps"), "{refused}");
+    assert_eq!(kind_of(&store.file_data(file, 0..1000).unwrap_err()), "Damaged");
 }
