@@ -9,7 +9,7 @@ use crate::care::{Matter, Observed, Uploads, is_crowded, is_due, is_short, missi
 use crate::closest::closest;
 use crate::host::Host;
 use crate::question::{Answer, Question};
-use crate::store::{MemberAt, ObjectStore, record_of};
+use crate::store::{MemberAt, ObjectStore, fleet_of};
 use crate::tree::{Leaf, difference};
 use crate::versions::{Findings, Version, located, places, versions};
 use copies::Heat;
@@ -21,13 +21,13 @@ use weft_cluster::gossip::Liveness;
 use weft_env::planted::{Planted, has_planted};
 use weft_env::{Env, Runtime};
 use weft_format::records::{
-    ObjectId, ObjectRecord, ObjectState, PlacementRule, ShardLocation, Stamp, data_segment, name_hash, record_key,
+    ObjectId, ObjectRecord, ObjectState, ShardLocation, Stamp, data_segment, name_hash, record_key,
 };
 use weft_format::removal::{Candidate, Evidence, Needless, Verdict, may_remove};
 use weft_format::{Generation, NodeId, ShardIndex, ShardKey};
 use weft_nodes::node::SHARD_BYTES_MAX;
 use weft_nodes::{NodeErrorKind, Rate};
-use weft_transfer::{Fleet, Rebuilt, Settings, Transfer};
+use weft_transfer::{Rebuilt, Settings, Transfer};
 
 /// Members that are compared with in one round.
 const COMPARED_MAX: usize = 8;
@@ -455,11 +455,8 @@ impl Keeper {
 
     /// Transfer that has no other places to choose from, and lets users go first.
     fn transfer_among<'a>(&self, store: &ObjectStore, nodes: impl Iterator<Item = &'a NodeId>) -> Transfer {
-        let of_fleet = |node: &NodeId| {
-            let member = store.members().get(node)?;
-            Some((*node, record_of(member), Arc::clone(&member.node)))
-        };
-        let fleet = Arc::new(Fleet::new(nodes.filter_map(of_fleet).collect(), PlacementRule::default(), &self.env));
+        let members: Vec<&MemberAt> = nodes.filter_map(|node| store.members().get(node)).collect();
+        let fleet = fleet_of(&members, &self.env);
         Transfer::new(self.host.identity().volume, fleet, transfer_settings(), &self.runtime).in_background()
     }
 

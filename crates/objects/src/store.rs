@@ -101,8 +101,7 @@ impl ObjectStore {
         env: &Env,
         runtime: impl Into<Runtime>,
     ) -> Self {
-        let of_fleet = members.iter().map(|member| (member.id, record_of(member), Arc::clone(&member.node))).collect();
-        let fleet = Arc::new(Fleet::new(of_fleet, PlacementRule::default(), env));
+        let fleet = fleet_of(&members.iter().collect::<Vec<_>>(), env);
         let view = fleet.view();
         let transfer = Transfer::new(volume, fleet, settings, runtime);
         let order = members.iter().map(|member| (member.id, env.rng.next_u64())).collect();
@@ -153,7 +152,15 @@ impl ObjectStore {
     }
 }
 
-pub(crate) fn record_of(member: &MemberAt) -> NodeRecord {
+/// Members as transfer asks them, with the load that each says it has.
+pub(crate) fn fleet_of(members: &[&MemberAt], env: &Env) -> Arc<Fleet> {
+    let of_fleet = |member: &&MemberAt| (member.id, record_of(member), Arc::clone(&member.node));
+    let fleet = Fleet::new(members.iter().map(of_fleet).collect(), PlacementRule::default(), env);
+    members.iter().for_each(|member| fleet.set_load(member.id, member.load_bytes));
+    Arc::new(fleet)
+}
+
+fn record_of(member: &MemberAt) -> NodeRecord {
     let domain = if member.domain.is_empty() { &member.address } else { &member.domain };
     NodeRecord {
         name: member.address.clone(),

@@ -23,6 +23,9 @@ const SPACE_STALE_MS: u64 = 10_000;
 /// How long a node may take to say how much room it has.
 const SPACE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// At this rate a node does what it says it has to do: 100 MB/s, as a fast line or disk, so that a little makes no difference.
+const RUMOURED_BYTES_PER_US: u64 = 100;
+
 /// One node of the fleet, as one class sees it: what waits behind others takes longer.
 pub(crate) struct NodeHandle {
     pub(crate) id: NodeId,
@@ -33,6 +36,8 @@ pub(crate) struct NodeHandle {
     /// Gets under way to it, of all downloads.
     pub(crate) under_way: AtomicU32,
     pub(crate) under_way_bytes: AtomicU64,
+    /// When it has done what it said it had to do, in microseconds of the fleet's own clock.
+    rumoured_done_us: AtomicU64,
     /// What all classes do there.
     pub(crate) traffic: Arc<Traffic>,
     /// Has it failed since it last answered? Spares healthy nodes the estimator's lock.
@@ -65,6 +70,11 @@ impl Pulse {
 }
 
 impl NodeHandle {
+    /// How much longer it is busy, by rumour.
+    pub(crate) fn rumoured_us(&self, now_us: u64) -> u64 {
+        self.rumoured_done_us.load(Ordering::Relaxed).saturating_sub(now_us)
+    }
+
     fn hear(&self) {
         self.pulse.heard_us.store(self.pulse.us(self.pulse.clock.now()), Ordering::Relaxed);
     }
@@ -186,6 +196,14 @@ impl Fleet {
     /// Takes in what a node says of its room.
     pub fn set_space(&self, id: NodeId, space: &Space) {
         self.membership.set_space(id, space.total_bytes, space.free_bytes, space.disk);
+    }
+
+    /// Takes in how many bytes a node says it has under way. That counts until they would be moved: the node may say nothing more here.
+    pub fn set_load(&self, id: NodeId, load_bytes: u64) {
+        let done_us = self.now_us() + load_bytes / RUMOURED_BYTES_PER_US;
+        for handle in [Class::Foreground, Class::Background].into_iter().filter_map(|class| self.handle(class, id)) {
+            handle.rumoured_done_us.store(done_us, Ordering::Relaxed);
+        }
     }
 
     /// Asks every node for its room, all at once; doubles as a health probe. A node that does not answer in time is
@@ -328,6 +346,7 @@ fn new_handles(
         estimate: Mutex::default(),
         under_way: AtomicU32::new(0),
         under_way_bytes: AtomicU64::new(0),
+        rumoured_done_us: AtomicU64::new(0),
         traffic: traffic.clone(),
         troubled: troubled.clone(),
         pulse: pulse.clone(),

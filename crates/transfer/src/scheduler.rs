@@ -55,6 +55,8 @@ pub(crate) struct NodeView {
     pub(crate) load: u32,
     /// ... and their bytes.
     pub(crate) load_bytes: u64,
+    /// How much longer it is busy, by rumour; what its own answers say counts before that.
+    pub(crate) rumoured_us: u64,
     pub(crate) request_price: u64,
     pub(crate) kib_price: u64,
     pub(crate) suspected: bool,

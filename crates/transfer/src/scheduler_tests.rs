@@ -50,7 +50,7 @@ fn node(start_us: u64, bytes_per_us: f64) -> NodeView {
         let bytes = [4096, 65_536, MIB][i % 3];
         estimate.observe(bytes, start_us + (bytes as f64 / bytes_per_us) as u64, 0);
     }
-    NodeView { estimate, load: 0, load_bytes: 0, request_price: 1, kib_price: 1, suspected: false }
+    NodeView { estimate, request_price: 1, kib_price: 1, ..NodeView::default() }
 }
 
 fn asks<P: Plans>(scheduler: &mut Scheduler<P>) -> Vec<Ask> {
@@ -228,6 +228,29 @@ fn slow_nodes_are_gone_round_where_that_costs_nothing() {
     scheduler.dispatch(0);
     let asked = shards(&asks(&mut scheduler));
     assert!(!asked.contains(&1) && asked.len() == 4, "{asked:?}");
+}
+
+#[test]
+fn nodes_that_are_busy_by_rumour_are_asked_last_until_they_answer() {
+    let batches = Batches::new("rs:4+2", MIB);
+    let unknown = NodeView { request_price: 1, kib_price: 1, ..NodeView::default() };
+    let by_rumour = |rumoured_us| NodeView { rumoured_us, ..unknown };
+    let asked = |nodes| {
+        let mut scheduler = batches.scheduler(Profile::default(), nodes);
+        scheduler.dispatch(0);
+        shards(&asks(&mut scheduler))
+    };
+    let idle = by_rumour(0);
+    let little = by_rumour(NOTICED_US - 1);
+    let much = by_rumour(10 * NOTICED_US);
+    let more = by_rumour(40 * NOTICED_US);
+    assert_eq!(asked(vec![idle, much, idle, much, idle, idle]), [0, 2, 4, 5]);
+    assert_eq!(asked(vec![more, much, idle, more, idle, idle]), [1, 2, 4, 5]);
+    assert_eq!(asked(vec![little, idle, little, idle, idle, idle]), [0, 1, 2, 3]);
+    assert_eq!(asked(vec![much; 6]), [0, 1, 2, 3]);
+    // Its own answers say that it is as fast as the others.
+    let known = NodeView { rumoured_us: much.rumoured_us, ..node(100, 1000.0) };
+    assert_eq!(asked(vec![known, known, idle, idle, idle, idle]), [0, 1, 2, 3]);
 }
 
 #[test]

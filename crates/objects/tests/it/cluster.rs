@@ -1,8 +1,9 @@
 //! Members in memory: each has a place that fails by script, a host and a keeper. What is asked of one that is down is not answered.
 
 use async_trait::async_trait;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_cluster::Membership;
 use weft_cluster::gossip::Liveness;
@@ -11,7 +12,7 @@ use weft_format::records::{
     NodeRecord, NodeState, ObjectId, ObjectRecord, ObjectState, PlacementRule, Stamp, name_hash, record_key,
 };
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
-use weft_nodes::wrappers::{Fault, FaultNode};
+use weft_nodes::wrappers::{Fault, FaultNode, Operation};
 use weft_nodes::{MemoryNode, Node, NodeError, NodeErrorKind};
 use weft_objects::{
     Answer, Host, Keeper, KeeperSettings, MemberAt, Neighbourhood, ObjectError, ObjectStore, PutRequest, Question,
@@ -34,6 +35,8 @@ pub struct TestMember {
     is_dead: AtomicBool,
     /// Questions that it will be too busy to answer.
     busy_for: AtomicU32,
+    /// What it has to do, by rumour.
+    load_bytes: AtomicU64,
 }
 
 #[async_trait]
@@ -66,7 +69,7 @@ impl Neighbourhood for Seen {
             liveness: if member.is_dead.load(Ordering::Relaxed) { Liveness::Dead } else { Liveness::Alive },
             domain: String::new(),
             total_bytes: 1 << 40,
-            load_bytes: 0,
+            load_bytes: member.load_bytes.load(Ordering::Relaxed),
             node: if self.1 == Some(member.id) { member.host.node_of_keeper() } else { member.fault.clone() },
             questions: member.clone(),
         };
@@ -90,8 +93,8 @@ impl TestCluster {
         let place = Arc::new(FaultNode::new(memory.clone(), &name, Box::new(|_| Fault::None)));
         let host = Host::open(identity, &name, place.clone()).await.expect("memory can be listed");
         let fault = Arc::new(FaultNode::new(host.node(), &name, Box::new(|_| Fault::None)));
-        let (is_down, is_dead, busy_for) = Default::default();
-        Arc::new(TestMember { id, memory, place, fault, host, is_down, is_dead, busy_for })
+        let (is_down, is_dead, busy_for, load_bytes) = Default::default();
+        Arc::new(TestMember { id, memory, place, fault, host, is_down, is_dead, busy_for, load_bytes })
     }
 
     /// A client that sees the members as they are now.
@@ -143,6 +146,26 @@ impl TestCluster {
         self.member(id).busy_for.store(questions, Ordering::Relaxed);
     }
 
+    /// It has so much to do, by rumour.
+    pub fn rumour_load(&self, id: NodeId, load_bytes: u64) {
+        self.member(id).load_bytes.store(load_bytes, Ordering::Relaxed);
+    }
+
+    /// Counts what is asked of each member for shards of data.
+    pub fn count_gets(&self) -> BTreeMap<NodeId, Arc<AtomicU32>> {
+        let counted = |member: &Arc<TestMember>| {
+            let count = Arc::new(AtomicU32::new(0));
+            let counter = count.clone();
+            member.fault.set_script(Box::new(move |call| {
+                let is_of_data = call.key.is_some_and(|key| ObjectId::of(key.segment).is_data);
+                counter.fetch_add(u32::from(call.operation == Operation::Get && is_of_data), Ordering::Relaxed);
+                Fault::None
+            }));
+            (member.id, count)
+        };
+        self.members.iter().map(counted).collect()
+    }
+
     /// It answers nothing more, and gossip says so.
     pub fn kill(&self, id: NodeId) {
         self.stop(id);
@@ -178,12 +201,16 @@ impl TestCluster {
     }
 
     pub async fn get(&self, name: &str) -> Result<Vec<u8>, ObjectError> {
+        self.get_by(&self.client(), name).await
+    }
+
+    pub async fn get_by(&self, client: &ObjectStore, name: &str) -> Result<Vec<u8>, ObjectError> {
         let mut data = Vec::new();
         let mut sink = |part: &[u8]| {
             data.extend_from_slice(part);
             Ok(())
         };
-        self.client().get(name, &mut sink).await?;
+        client.get(name, &mut sink).await?;
         Ok(data)
     }
 

@@ -1,7 +1,11 @@
 //! Put, get, stat, list and remove, with members that fail, lie and disagree.
 
 use crate::cluster::{TestCluster, VOLUME, bytes};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use weft_format::NodeId;
 use weft_format::records::{ObjectState, Stamp, name_hash, record_key};
 use weft_format::shard::{ShardBuilder, ShardHeader, ShardIdentity};
 use weft_nodes::wrappers::{Fault, Operation};
@@ -33,7 +37,7 @@ async fn three_members_may_fall_silent_and_all_is_read() {
     let cluster = TestCluster::new(15).await;
     let data = bytes(3_000_000, 1);
     cluster.put("a", CUBE, &data, false).await.unwrap();
-    for id in [2, 7, 11].map(weft_format::NodeId) {
+    for id in [2, 7, 11].map(NodeId) {
         cluster.stop(id);
     }
     assert_eq!(cluster.get("a").await.unwrap(), data);
@@ -45,13 +49,70 @@ async fn members_that_are_busy_are_asked_again_before_an_object_is_unreadable() 
     let data = bytes(300_000, 1);
     cluster.put("a", "rs:4+2", &data, false).await.unwrap();
     for (id, questions) in [(1, 1), (3, 1), (5, 2)] {
-        cluster.keep_busy(weft_format::NodeId(id), questions);
+        cluster.keep_busy(NodeId(id), questions);
     }
     assert_eq!(cluster.get("a").await.unwrap(), data);
     // Those that do not answer at all are named, and not waited for.
-    [1, 3, 5].map(weft_format::NodeId).into_iter().for_each(|id| cluster.stop(id));
+    [1, 3, 5].map(NodeId).into_iter().for_each(|id| cluster.stop(id));
     let sentence = cluster.get("a").await.unwrap_err().to_string();
     assert!(sentence.contains("of 3 members nothing is known (node a member: it is down), and "), "{sentence}");
+}
+
+/// The members that hold the only object's shards, by index.
+async fn holders(cluster: &TestCluster) -> Vec<NodeId> {
+    let mut holders = Vec::new();
+    for member in &cluster.members {
+        holders.extend(cluster.shards(member.id).await.into_iter().map(|key| (key.index, member.id)));
+    }
+    holders.sort_unstable();
+    holders.into_iter().map(|(_, id)| id).collect()
+}
+
+/// Who was asked since the last time.
+fn asked(gets: &BTreeMap<NodeId, Arc<AtomicU32>>) -> BTreeSet<NodeId> {
+    let asked = gets.iter().filter(|(_, count)| count.swap(0, Ordering::Relaxed) > 0);
+    asked.map(|(id, _)| *id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_busy_by_rumour_are_asked_for_shards_last() {
+    for code in ["rs:8+6", CUBE] {
+        let cluster = TestCluster::new(15).await;
+        let data = bytes(3_000_000, 1);
+        cluster.put("a", code, &data, false).await.unwrap();
+        let (holders, gets) = (holders(&cluster).await, cluster.count_gets());
+        let with_data = BTreeSet::from_iter(holders[..8].iter().copied());
+        // All have as much to do: data is read plainly.
+        for load_bytes in [0, 64 << 20] {
+            holders.iter().for_each(|id| cluster.rumour_load(*id, load_bytes));
+            assert_eq!(cluster.get("a").await.unwrap(), data);
+            assert_eq!(asked(&gets), with_data, "{code}, {load_bytes}");
+        }
+        let (busy, idle) = holders.split_at(3);
+        idle.iter().for_each(|id| cluster.rumour_load(*id, 0));
+        let client = cluster.client();
+        assert_eq!(cluster.get_by(&client, "a").await.unwrap(), data);
+        let asked_first = asked(&gets);
+        assert_eq!(asked_first.len(), 8, "{code}");
+        assert!(busy.iter().all(|id| !asked_first.contains(id)), "{code}: {asked_first:?} of {busy:?} and {idle:?}");
+        // A rumour is over when its work is done.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(cluster.get_by(&client, "a").await.unwrap(), data);
+        assert_eq!(asked(&gets), with_data, "{code}, later");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_idle_members_do_not_suffice_the_least_busy_ones_are_asked_too() {
+    let cluster = TestCluster::new(15).await;
+    let data = bytes(3_000_000, 1);
+    cluster.put("a", "rs:8+6", &data, false).await.unwrap();
+    let (holders, gets) = (holders(&cluster).await, cluster.count_gets());
+    let (busy, idle) = holders.split_at(7);
+    busy.iter().for_each(|id| cluster.rumour_load(*id, 64 << 20));
+    cluster.rumour_load(busy[4], 8 << 20);
+    assert_eq!(cluster.get("a").await.unwrap(), data);
+    assert_eq!(asked(&gets), BTreeSet::from_iter(idle.iter().copied().chain([busy[4]])));
 }
 
 #[tokio::test]
@@ -62,7 +123,7 @@ async fn a_member_that_dies_in_the_middle_of_a_read_costs_nothing_but_time() {
     let mut got = Vec::new();
     let mut sink = |part: &[u8]| {
         if got.is_empty() {
-            [1, 2, 3].into_iter().for_each(|id| cluster.stop(weft_format::NodeId(id)));
+            [1, 2, 3].into_iter().for_each(|id| cluster.stop(NodeId(id)));
         }
         got.extend_from_slice(part);
         Ok(())
@@ -74,7 +135,7 @@ async fn a_member_that_dies_in_the_middle_of_a_read_costs_nothing_but_time() {
 #[tokio::test]
 async fn shards_of_silent_members_go_to_alternates_and_the_record_says_so() {
     let cluster = TestCluster::new(8).await;
-    let (data, silent) = (bytes(100_000, 3), weft_format::NodeId(4));
+    let (data, silent) = (bytes(100_000, 3), NodeId(4));
     cluster.stop(silent);
     let mut at_alternates = 0;
     for number in 0..8 {
@@ -169,7 +230,7 @@ async fn a_member_that_lies_is_found_out_by_the_digests_and_named() {
     let data = bytes(500_000, 9);
     cluster.put("a", CUBE, &data, false).await.unwrap();
     // Two members replace all that they hold by other bytes with sound checks.
-    for id in [3, 8].map(weft_format::NodeId) {
+    for id in [3, 8].map(NodeId) {
         for key in cluster.shards(id).await {
             let memory = &cluster.member(id).memory;
             let object = memory.get(key, 0..u64::MAX).await.unwrap();

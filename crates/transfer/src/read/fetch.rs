@@ -178,7 +178,8 @@ impl<'a, P: Plans> Download<'a, P> {
         }
         let suspected =
             |handle: &NodeHandle| view.members.get(&handle.id).is_some_and(|member| member.health.is_suspected(now_ms));
-        let nodes = handles.iter().map(|handle| node_view(handle, suspected(handle), (0, 0))).collect();
+        let now_us = inner.fleet.now_us();
+        let nodes = handles.iter().map(|handle| node_view(handle, suspected(handle), (0, 0), now_us)).collect();
         let bytes = sets.iter().map(|set| set.block_bytes).sum();
         let held_back: Duration = handles.iter().map(|handle| handle.node.held_back(bytes)).max().unwrap_or_default();
         let base_us = inner.settings.node_deadline_ms * 1000 + held_back.as_micros() as u64;
@@ -415,7 +416,7 @@ impl<'a, P: Plans> Download<'a, P> {
             let own = self.in_flight.tags().filter(is_own).map(|own| own.bytes);
             let own = own.fold((0, 0), |(count, bytes), own| (count + 1, bytes + own));
             // Not suspected, be it ever so late: within a download its times say enough.
-            self.scheduler.set_view(node, node_view(handle, false, own));
+            self.scheduler.set_view(node, node_view(handle, false, own, now_us));
         }
     }
 
@@ -526,13 +527,14 @@ impl Drop for Background {
     }
 }
 
-/// `own` are the gets, and their bytes, that the scheduler knows of.
-fn node_view(handle: &NodeHandle, suspected: bool, own: (u32, u64)) -> NodeView {
+/// `own` are the gets, and their bytes, that the scheduler knows of; `now_us` is the fleet's.
+fn node_view(handle: &NodeHandle, suspected: bool, own: (u32, u64), now_us: u64) -> NodeView {
     let capability = handle.node.capability();
     NodeView {
         estimate: *handle.estimate.lock(),
         load: handle.under_way.load(Ordering::Relaxed).saturating_sub(own.0),
         load_bytes: handle.under_way_bytes.load(Ordering::Relaxed).saturating_sub(own.1),
+        rumoured_us: handle.rumoured_us(now_us),
         request_price: capability.request_price,
         kib_price: capability.kib_out_price,
         suspected,

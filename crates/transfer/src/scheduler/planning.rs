@@ -20,6 +20,15 @@ const MONEY: u64 = 1 << 26;
 /// A time that nothing is known of, for prices: as of a node nearby, so that it is tried.
 const UNKNOWN_US: u64 = 1_000;
 
+/// How long a node takes of which only a rumour is known. All clients hear the same rumour, and it is old. So only a time that somebody would
+/// notice counts, and it counts in steps of two: clients do not all leave one node for another that has a little less to do.
+fn unknown_us(rumoured_us: u64) -> u64 {
+    match rumoured_us < NOTICED_US {
+        true => UNKNOWN_US,
+        false => UNKNOWN_US + rumoured_us.next_power_of_two(),
+    }
+}
+
 impl<P: Plans> Scheduler<P> {
     /// Was the set planned when loads were others, so that another choice may be better now?
     pub(super) fn is_stale(&self, set: usize, now_us: u64) -> bool {
@@ -187,7 +196,8 @@ impl<P: Plans> Scheduler<P> {
 
     /// What the selection compares nodes by; `queued_bytes` come first.
     pub(super) fn price_us(&self, node: &Node, bytes: u64, queued_bytes: u64, now_us: u64) -> u64 {
-        let expected = |bytes| node.view.estimate.expected_us(bytes, now_us).unwrap_or(UNKNOWN_US);
+        let NodeView { estimate, rumoured_us, .. } = node.view;
+        let expected = |bytes| estimate.expected_us(bytes, now_us).unwrap_or_else(|| unknown_us(rumoured_us));
         let (expected_us, load) = (expected(bytes), u64::from(node.view.load + node.under_way));
         match self.profile.selection {
             Selection::Fastest => expected_us,
