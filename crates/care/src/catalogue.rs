@@ -65,6 +65,8 @@ pub struct Summed {
     pub sums: SumsRecord,
     /// Those that were to be looked at one by one, by id. They are in the sums, too.
     pub apart: Vec<Surveyed>,
+    /// The first of those on a node that are not among them, by id.
+    pub listed: Vec<SegmentId>,
 }
 
 /// The catalogue of segments. Listings are ascending and continue after the last entry of the page before.
@@ -91,9 +93,17 @@ pub trait Catalogue: Send + Sync {
     /// Up to `limit` segments after `after`, dead ones included, each with what is counted and noted of it, all as of one moment.
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError>;
 
-    /// Sums over all segments, and those segments of which they do not say enough: each that is dead or marked, or has a shard on a node
-    /// that is not among `sound`. All as of one moment. `None`: there are too many of these, and a walk over all is as good.
-    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError>;
+    /// Sums over all segments, dead ones included.
+    fn sums(&self) -> Result<SumsRecord, CatalogueError>;
+
+    /// Sums over all segments, and those segments that are to be looked at one by one: each that is dead or marked, or has a shard on one of
+    /// these nodes. Of the others on the node of `listed`, the first ones are listed, at most that number. All as of one moment. `None`:
+    /// there are too many to be looked at, and a walk over all is as good.
+    fn summed(
+        &self,
+        apart_on: &BTreeSet<NodeId>,
+        listed: Option<(NodeId, usize)>,
+    ) -> Result<Option<Summed>, CatalogueError>;
 
     /// Bytes of the segment that files refer to; 0: it is dead.
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError>;

@@ -18,9 +18,9 @@ use weft_format::SegmentId;
 use weft_format::records::SegmentRecord;
 use weft_transfer::Transfer;
 
-/// Paths of degraded files that are kept for display; finding a path reads directories. Paths of lost files are all kept: their owner must
-/// know each.
-const DEGRADED_PATHS: usize = 1000;
+/// Degraded segments whose files are named, the first by id, and paths of such files that are kept for display: finding a path reads
+/// directories. Paths of lost files are all kept: their owner must know each.
+pub const DEGRADED_NAMED: usize = 1000;
 
 /// Units that are named for display.
 const CROWDED_UNITS: usize = 10;
@@ -103,9 +103,9 @@ pub struct Tally {
     pub lost_bytes: BTreeMap<String, Vec<Range<u64>>>,
     /// Files with bytes in segments that are out of reach.
     pub out_of_reach_paths: BTreeSet<String>,
-    /// Files with bytes in degraded segments; at most a thousand.
+    /// Files with bytes in the first [`DEGRADED_NAMED`] degraded segments; at most as many.
     pub degraded_paths: BTreeSet<String>,
-    /// Files with bytes in segments that were written with less redundancy; at most a thousand.
+    /// The same of segments that were written with less redundancy.
     pub short_paths: BTreeSet<String>,
 }
 
@@ -138,18 +138,12 @@ impl Tally {
         catalogue: &dyn Catalogue,
     ) -> Result<(), CatalogueError> {
         let whole = verdicts.iter().all(Standing::is_well);
-        let count = |wanted: fn(&Standing) -> bool| verdicts.iter().filter(|verdict| wanted(verdict)).count() as u64;
 
         self.segment_count += 1;
         let unwritten = Standing::Lost(Loss::NeverStored);
         // It has no other defect.
         let short = !whole && verdicts.iter().all(|verdict| *verdict == Standing::Sound || *verdict == unwritten);
-        let unwritten_count = verdicts.iter().filter(|verdict| **verdict == unwritten).count() as u64;
-        self.unwritten_shard_count += unwritten_count;
-        self.lost_shard_count += count(|verdict| matches!(verdict, Standing::Lost(_))) - unwritten_count;
-        self.silent_shard_count += count(|verdict| *verdict == Standing::OutOfReach);
-        self.refused_shard_count += count(|verdict| *verdict == Standing::Refused);
-        self.misplaced_shard_count += count(|verdict| matches!(verdict, Standing::Misplaced(_)));
+        verdicts.iter().for_each(|verdict| self.count_shards(verdict, 1));
         let of_code = self.codes.entry(record.code.clone()).or_default();
         of_code.segment_count += 1;
         of_code.data_bytes += record.geometry.data_bytes;
@@ -187,20 +181,33 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts segments of a code of which nothing is amiss, with bytes of their data and of their shards: each survives as much.
-    pub(crate) fn add_whole(
-        &mut self,
-        code: &str,
-        (count, data_bytes, stored_bytes): (u64, u64, u64),
-        survives: Survives,
-    ) {
-        self.segment_count += count;
-        self.whole_count += count;
+    /// Counts segments of a code that need not be looked at one by one. Their shards, and how many segments are degraded in all, are left to
+    /// the caller, who knows their nodes, and which of them are named.
+    pub(crate) fn add_alike(&mut self, code: &str, alike: &Alike) {
+        let counts = [alike.whole, alike.degraded].map(|some| some.map_or(0, |(count, _)| count));
+        let [whole_count, degraded_count] = counts;
+        self.segment_count += whole_count + degraded_count;
+        self.whole_count += whole_count;
         let of_code = self.codes.entry(code.to_owned()).or_default();
-        of_code.segment_count += count;
-        of_code.data_bytes += data_bytes;
-        of_code.stored_bytes += stored_bytes;
-        self.count_margin(code, count, survives);
+        of_code.segment_count += whole_count + degraded_count;
+        of_code.data_bytes += alike.data_bytes;
+        of_code.stored_bytes += alike.stored_bytes;
+        of_code.degraded_count += degraded_count;
+        for (count, survives) in alike.whole.into_iter().chain(alike.degraded) {
+            self.count_margin(code, count, survives);
+        }
+    }
+
+    /// Counts shards of one verdict.
+    pub(crate) fn count_shards(&mut self, verdict: &Standing, count: u64) {
+        match verdict {
+            Standing::Sound => {}
+            Standing::Misplaced(_) => self.misplaced_shard_count += count,
+            Standing::OutOfReach => self.silent_shard_count += count,
+            Standing::Refused => self.refused_shard_count += count,
+            Standing::Lost(Loss::NeverStored) => self.unwritten_shard_count += count,
+            Standing::Lost(_) => self.lost_shard_count += count,
+        }
     }
 
     fn count_readable(&mut self, record: &SegmentRecord, survives: Option<Survives>) {
@@ -237,8 +244,8 @@ impl Tally {
         self.crowded_units.extend(worst.take(room));
     }
 
-    /// `short`: it was written with less redundancy, and has no other defect.
-    fn count_wanting(
+    /// Counts a segment that can be read and has a defect. `short`: it was written with less redundancy, and has no other.
+    pub(crate) fn count_wanting(
         &mut self,
         segment: SegmentId,
         catalogue: &dyn Catalogue,
@@ -249,10 +256,25 @@ impl Tally {
             false => (&mut self.degraded_count, &mut self.degraded_paths),
         };
         *count += 1;
-        let room = DEGRADED_PATHS.saturating_sub(paths.len());
-        paths.extend(catalogue.paths(segment, room)?);
+        if *count <= DEGRADED_NAMED as u64 {
+            let room = DEGRADED_NAMED.saturating_sub(paths.len());
+            paths.extend(catalogue.paths(segment, room)?);
+        }
         Ok(())
     }
+}
+
+/// Segments of one code that need not be looked at one by one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Alike {
+    /// Bytes of data in them.
+    pub data_bytes: u64,
+    /// Bytes of their shards where all are stored.
+    pub stored_bytes: u64,
+    /// How many are whole, and what each survives; `None`: there are none.
+    pub whole: Option<(u64, Survives)>,
+    /// The same of those that lack one shard.
+    pub degraded: Option<(u64, Survives)>,
 }
 
 /// Dead segments, left by deleting and overwriting.

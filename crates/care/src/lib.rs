@@ -43,7 +43,7 @@ pub mod worker;
 
 pub use board::Board;
 pub use catalogue::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
-pub use census::{CareError, CodeTally, Dead, Tally};
+pub use census::{CareError, CodeTally, DEGRADED_NAMED, Dead, Tally};
 pub use damage::noted_standings;
 pub use faulty_helpers::{Faults, FaultyHelpers};
 pub use glance::{glance, glance_with_dead};

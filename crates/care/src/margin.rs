@@ -71,10 +71,14 @@ enum Judge {
 
 /// The parity checks of a code.
 struct Checks {
-    /// A row per stored symbol.
-    generator: Matrix,
+    /// The shards that light codewords touch.
+    light: Vec<ShardSet>,
     erasures: Erasures,
 }
+
+/// A bit for each shard, 64 to a word.
+#[derive(Debug, PartialEq, Eq)]
+struct ShardSet(Vec<u64>);
 
 impl Margins {
     /// Further losses of shards that every part of the segment's data survives, given which shards are there; `None` when
@@ -88,19 +92,23 @@ impl Margins {
     /// segments may survive less than others, or may have too much in a unit.
     pub fn of_whole(&mut self, code: &str, units: &[usize], unit_shards: impl Fn(usize) -> usize) -> Option<Survives> {
         let known = self.known(code)?;
-        let (n, tolerance) = (known.code.shape().n, known.code.shape().tolerance);
+        let n = known.code.shape().n;
         let shards = known.known_margin(&vec![true; n])?;
-        let [fullest, evenest] = [fullest(units, n), evenest(units, n)];
-        let most = fullest.iter().copied().max().unwrap_or(0);
-        if most <= 1 {
-            return Some(Survives { units: shards, nodes: shards, shards });
-        }
-        // Where not only the number of lost shards counts, it matters which of them share a unit.
-        let only_number_counts = matches!(known.judge, Judge::Count);
-        let survives = largest_within(&fullest, shards);
-        let is_one = only_number_counts && most <= unit_shards(n).min(tolerance);
-        let same = is_one && survives == largest_within(&evenest, shards);
-        same.then_some(Survives { units: survives, nodes: shards, shards })
+        known.alike(shards, (units, n), (units, n), unit_shards)
+    }
+
+    /// The same of segments of which each lacks the shard on one and the same node. `units` has that node, too; `units_there` does not.
+    /// `None`, too: it matters which shard it is, or the data cannot be had without it.
+    pub fn of_degraded(
+        &mut self,
+        code: &str,
+        units: &[usize],
+        units_there: &[usize],
+        unit_shards: impl Fn(usize) -> usize,
+    ) -> Option<Survives> {
+        let known = self.known(code)?;
+        let (n, shards) = (known.code.shape().n, known.margin_without_one()?);
+        known.alike(shards, (units, n), (units_there, n - 1), unit_shards)
     }
 
     /// Losses of any as many shards are survived; `None`: the code is not known.
@@ -123,6 +131,7 @@ impl Margins {
             return *margin;
         }
         // What counting allows is a floor: another pattern of as many losses may be worse than that of these groups.
+        let tolerance = known.code.shape().tolerance;
         let all: Vec<usize> = (0..sizes.len()).collect();
         let there = vec![true; sizes.len()];
         let left = |kept: &[bool]| -> Vec<bool> {
@@ -130,7 +139,7 @@ impl Margins {
         };
         let mut margin = counted;
         while margin < all.len() && patterns(all.len(), margin + 1) <= GROUP_PATTERNS_MAX {
-            if !survives_all(&there, &all, margin + 1, &|kept| known.margin(&left(kept)).is_some()) {
+            if !survives_all(&there, &all, margin + 1, &|kept| known.margin(&left(kept), tolerance).is_some()) {
                 break;
             }
             margin += 1;
@@ -256,12 +265,52 @@ fn needs_no_checks(shape: &Shape) -> bool {
 }
 
 impl Known {
+    /// What all segments survive any `shards` of whose shards may be lost. The first pair has the nodes of each unit and the number of shards on
+    /// them; the second those of the shards that are there. `None`: some may survive less than others, or may have too much in a unit.
+    fn alike(
+        &self,
+        shards: usize,
+        (units, n): (&[usize], usize),
+        (units_there, there_count): (&[usize], usize),
+        unit_shards: impl Fn(usize) -> usize,
+    ) -> Option<Survives> {
+        let most = fullest(units, n).into_iter().max().unwrap_or(0);
+        if most <= 1 {
+            return Some(Survives { units: shards, nodes: shards, shards });
+        }
+        // Where not only the number of lost shards counts, it matters which of them share a unit.
+        let only_number_counts = matches!(self.judge, Judge::Count);
+        let is_fair = most <= unit_shards(n).min(self.code.shape().tolerance);
+        let ways = [fullest(units_there, there_count), evenest(units_there, there_count)];
+        let [least, greatest] = ways.map(|way| largest_within(&way, shards));
+        let same = only_number_counts && is_fair && least == greatest;
+        same.then_some(Survives { units: least, nodes: shards, shards })
+    }
+
+    /// The margin without any one shard; `None`: it matters which, or the data cannot be had.
+    fn margin_without_one(&mut self) -> Option<usize> {
+        let mut there = vec![true; self.code.shape().n];
+        let mut margins = (0..there.len()).map(|lost| {
+            there[lost] = false;
+            let margin = self.known_margin(&there);
+            there[lost] = true;
+            margin
+        });
+        let first = margins.next()??;
+        margins.all(|margin| margin == Some(first)).then_some(first)
+    }
+
     /// [`Self::margin`], worked out once.
     fn known_margin(&mut self, there: &[bool]) -> Option<usize> {
         if let Some(margin) = self.margins.get(there) {
             return *margin;
         }
-        let margin = self.margin(there);
+        // What is survived by all shards is survived by some, but for the losses that these have had.
+        let sure = match there.contains(&false) {
+            true => self.known_margin(&vec![true; there.len()]),
+            false => None,
+        };
+        let margin = self.margin(there, sure.unwrap_or(self.code.shape().tolerance));
         self.margins.insert(there.to_vec(), margin);
         margin
     }
@@ -274,12 +323,14 @@ impl Known {
         } else if elimination > ELIMINATION_MAX {
             Judge::Plan
         } else {
-            Judge::Checks(Checks { generator: linear::generator(&*code).ok()?, erasures: Erasures::new(&*code).ok()? })
+            let light = light_codewords(&linear::generator(&*code).ok()?, shape.alpha);
+            Judge::Checks(Checks { light, erasures: Erasures::new(&*code).ok()? })
         };
         Some(Self { code, judge, margins: HashMap::new(), of_groups: HashMap::new(), repairs: HashMap::new() })
     }
 
-    fn margin(&self, there: &[bool]) -> Option<usize> {
+    /// Any `sure` lost shards of all can be decoded.
+    fn margin(&self, there: &[bool], sure: usize) -> Option<usize> {
         let shape = self.code.shape();
         if there.len() != shape.n {
             return None;
@@ -288,7 +339,7 @@ impl Known {
         let promised = shape.tolerance.checked_sub(lost_count);
         match &self.judge {
             Judge::Count => promised,
-            Judge::Checks(checks) => checks.margin(shape.alpha, shape.tolerance, there),
+            Judge::Checks(checks) => checks.margin(sure, there),
             Judge::Plan => promised.or_else(|| {
                 let all = Wanted::Natives((0..shape.native_count).collect());
                 self.code.plan(&all, &offers(there, false)).ok().map(|_| 0)
@@ -299,17 +350,17 @@ impl Known {
 
 impl Checks {
     /// The largest count such that the loss of *any* that many of the shards that are there leaves the data whole; `None`
-    /// when these shards do not determine the data. Any `tolerance` lost shards of all can be decoded. The answer is exact, unless
+    /// when these shards do not determine the data. Any `sure` lost shards of all can be decoded. The answer is exact, unless
     /// neither a light codeword nor [`WORK_MAX`] settles it: then it may be too small, never too large.
-    fn margin(&self, alpha: usize, tolerance: usize, there: &[bool]) -> Option<usize> {
+    fn margin(&self, sure: usize, there: &[bool]) -> Option<usize> {
         if !self.decodes(there) {
             return None;
         }
         let present: Vec<usize> = (0..there.len()).filter(|shard| there[*shard]).collect();
         let lost_count = there.len() - present.len();
-        // The promise is a floor, and the known fatal patterns are a ceiling; between them every pattern is tried.
-        let mut sure = tolerance.saturating_sub(lost_count);
-        let fatal = lightest_known(&self.generator, alpha, there);
+        // What is sure is a floor, and the known fatal patterns are a ceiling; between them every pattern is tried.
+        let mut sure = sure.saturating_sub(lost_count);
+        let fatal = self.lightest_known(there);
         let work = |more| {
             let elimination = usize::try_from(self.erasures.operations(lost_count + more)).unwrap_or(usize::MAX);
             patterns(present.len(), more).saturating_mul(elimination.saturating_add(PATTERN_WORK))
@@ -323,26 +374,46 @@ impl Checks {
         Some(sure)
     }
 
+    /// Losing every shard in which some codeword is not zero makes it look like no data at all. How many of the shards that are there the
+    /// lightest known codeword touches.
+    fn lightest_known(&self, there: &[bool]) -> usize {
+        let present = ShardSet::of(there.iter().copied());
+        self.light.iter().map(|touched| touched.count_in(&present)).min().unwrap_or(there.len())
+    }
+
     /// Is everything determined by these shards?
     fn decodes(&self, there: &[bool]) -> bool {
         self.erasures.decodes(&(0..there.len()).filter(|shard| !there[*shard]).collect::<Vec<_>>())
     }
 }
 
-/// Losing every shard in which some codeword is not zero makes it look like no data at all: so many of the shards that are
-/// there does the lightest codeword touch that one or two native symbols make.
-fn lightest_known(generator: &Matrix, alpha: usize, there: &[bool]) -> usize {
-    let stored = generator.rows();
-    let native_count = generator.columns();
+impl ShardSet {
+    fn of(shards: impl Iterator<Item = bool>) -> Self {
+        let mut words = Vec::new();
+        for (index, _) in shards.enumerate().filter(|(_, is_in)| *is_in) {
+            words.resize(words.len().max(index / 64 + 1), 0);
+            words[index / 64] |= 1 << (index % 64);
+        }
+        Self(words)
+    }
+
+    fn count_in(&self, other: &Self) -> usize {
+        self.0.iter().zip(&other.0).map(|(one, other)| (one & other).count_ones() as usize).sum()
+    }
+}
+
+/// The shards that each codeword touches that one or two native symbols make.
+fn light_codewords(generator: &Matrix, alpha: usize) -> Vec<ShardSet> {
+    let (stored, native_count) = (generator.rows(), generator.columns());
     let codewords: Vec<Vec<u8>> =
         (0..native_count).map(|native| (0..stored).map(|row| generator.at(row, native)).collect()).collect();
-    let weight = |differs: &dyn Fn(usize) -> bool| {
-        (0..there.len()).filter(|shard| there[*shard] && (shard * alpha..(shard + 1) * alpha).any(differs)).count()
+    let touched = |differs: &dyn Fn(usize) -> bool| {
+        ShardSet::of((0..stored / alpha).map(|shard| (shard * alpha..(shard + 1) * alpha).any(differs)))
     };
-    let single = codewords.iter().map(|word| weight(&|row| word[row] != 0));
+    let single = codewords.iter().map(|word| touched(&|row| word[row] != 0));
     let pairs = (0..native_count).flat_map(|a| (0..a).map(move |b| (a, b))).take(PAIRS_MAX);
-    let double = pairs.map(|(a, b)| weight(&|row| codewords[a][row] != codewords[b][row]));
-    single.chain(double).min().unwrap_or(there.len())
+    let double = pairs.map(|(a, b)| touched(&|row| codewords[a][row] != codewords[b][row]));
+    single.chain(double).collect()
 }
 
 /// `count` out of `from`, or as good as endless.

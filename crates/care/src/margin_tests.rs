@@ -26,17 +26,18 @@ fn decodes(generator: &Matrix, alpha: usize, there: &[bool]) -> bool {
 }
 
 fn checks(code: &dyn Code) -> Checks {
-    Checks { generator: linear::generator(code).unwrap(), erasures: Erasures::new(code).unwrap() }
+    let generator = linear::generator(code).unwrap();
+    Checks { light: light_codewords(&generator, code.shape().alpha), erasures: Erasures::new(code).unwrap() }
 }
 
 fn check(code: &dyn Code) {
     let Shape { n, alpha, tolerance, .. } = *code.shape();
-    let checks = checks(code);
-    let expected = by_definition(n, &|there| decodes(&checks.generator, alpha, there));
-    let known = Known::new(weft_codes::parse(code.spec()).unwrap()).unwrap();
+    let (checks, generator) = (checks(code), linear::generator(code).unwrap());
+    let expected = by_definition(n, &|there| decodes(&generator, alpha, there));
+    let mut known = Known::new(weft_codes::parse(code.spec()).unwrap()).unwrap();
     for (there, expected) in every_pattern(n).zip(expected) {
-        assert_eq!(known.margin(&there), expected, "{} {there:?}", code.spec());
-        assert_eq!(checks.margin(alpha, tolerance, &there), expected, "{} {there:?}", code.spec());
+        assert_eq!(known.known_margin(&there), expected, "{} {there:?}", code.spec());
+        assert_eq!(checks.margin(tolerance, &there), expected, "{} {there:?}", code.spec());
     }
 }
 
@@ -96,7 +97,7 @@ fn agrees_with_the_definition_where_more_survives_than_is_promised() {
     let checks = checks(&weft_codes::LinearCode::new("mirrored".to_owned(), 3, 1, 1, Vec::new(), generator));
     let decodes = |there: &[bool]| there.chunks(2).all(|pair| pair[0] || pair[1]);
     for (there, expected) in every_pattern(6).zip(by_definition(6, &decodes)) {
-        assert_eq!(checks.margin(1, 1, &there), expected, "{there:?}");
+        assert_eq!(checks.margin(1, &there), expected, "{there:?}");
     }
 }
 
@@ -106,11 +107,11 @@ fn wide_codes_that_count_make_no_matrix() {
     for spec in ["clay:10+4", "clay:16+4", "clay:32+32", "rs:200+55"] {
         let code = weft_codes::parse(spec).expect(spec);
         let (known, operations) = weft_codes::measure::planned(|| Known::new(code));
-        let known = known.expect(spec);
+        let mut known = known.expect(spec);
         assert!(matches!(known.judge, Judge::Count), "{spec}");
         assert_eq!(operations, 0, "{spec}");
-        let shape = known.code.shape();
-        assert_eq!(known.margin(&vec![true; shape.n]), Some(shape.tolerance), "{spec}");
+        let Shape { n, tolerance, .. } = *known.code.shape();
+        assert_eq!(known.known_margin(&vec![true; n]), Some(tolerance), "{spec}");
     }
 }
 
@@ -193,4 +194,41 @@ fn no_way_to_spread_shards_is_beyond_the_fullest_and_the_evenest() {
             }
         }
     }
+}
+
+#[test]
+fn losses_of_one_shard_are_alike_where_it_makes_no_difference_which() {
+    let of_degraded = |spec: &str| {
+        let n = weft_codes::parse(spec).unwrap().shape().n;
+        Margins::default().of_degraded(spec, &vec![1; n], &vec![1; n - 1], |_| 1)
+    };
+    let survives = |shards| Some(Survives { units: shards, nodes: shards, shards });
+    for (spec, shards) in [("rs:4+2", 1), ("raid5:4", 0), ("replica:3", 1), ("lrc:96+4+4", 4), ("msbasic:4", 1)] {
+        assert_eq!(of_degraded(spec), survives(shards), "{spec}");
+    }
+    assert_eq!(of_degraded("ldpc:2+3:1,2,2"), None, "one has two copies, the other three");
+    assert_eq!(of_degraded("lrc:4+2+0").map(|survives| survives.shards), Some(0));
+    assert_eq!(of_degraded("replica:1"), None, "without it the data are gone");
+    assert_eq!(Margins::default().of_degraded("nonsense", &[1], &[], |_| 1), None);
+}
+
+/// Whichever of them is lost, and however the shards are on units.
+#[test]
+fn units_of_degraded_segments_survive_what_each_does() {
+    let mut margins = Margins::default();
+    let record = record("rs:4+2", 4);
+    for units in [vec![2, 2, 2], vec![1, 1, 2, 2], vec![2, 2, 2, 1], vec![3, 3], vec![1, 1, 1, 1, 1, 1, 1]] {
+        for lost in 0..units.len() {
+            let mut there = units.clone();
+            there[lost] -= 1;
+            let Some(found) = margins.of_degraded("rs:4+2", &units, &there, |_| 2) else { continue };
+            for way in ways(&there, 5) {
+                let unit_of = (0..).zip(&way).flat_map(|(unit, held)| vec![Some(unit); *held]);
+                let groups: Vec<Option<usize>> = [None].into_iter().chain(unit_of).collect();
+                assert_eq!(margins.of_groups(&record, &groups, found.shards), found.units, "{units:?} {lost} {way:?}");
+            }
+        }
+    }
+    let mut decided = |units: &[usize], there: &[usize]| margins.of_degraded("rs:4+2", units, there, |_| 2).is_some();
+    assert!(decided(&[2, 2, 2], &[1, 2, 2]) && !decided(&[3, 3], &[2, 3]));
 }

@@ -111,7 +111,8 @@ pub fn standings(record: &SegmentRecord, roster: &Roster, found: &[Option<ShardH
     verdicts
 }
 
-fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Standing {
+/// The verdict on a shard on this node. `found` is the result of a look; `None`: there was none.
+pub(crate) fn standing(node: NodeId, roster: &Roster, found: Option<&ShardHealth>) -> Standing {
     let Some(facts) = roster.nodes.get(&node) else {
         // Records name no node that the table lacks: it was added after the roster was made.
         return if found == Some(&ShardHealth::Sound) { Standing::Sound } else { Standing::OutOfReach };

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Duration;
 use weft_engine::MetaUrl;
-use weft_engine::care::{Away, BalanceEstimate, ConvertRecord, Job, Kept, Progress, Tally};
+use weft_engine::care::{Away, BalanceEstimate, ConvertRecord, DEGRADED_NAMED, Job, Kept, Progress, Tally};
 pub use weft_engine::words::count;
 use weft_engine::{EngineError, Keeper};
 
@@ -232,13 +232,13 @@ pub const PATHS_SHOWN: usize = 5;
 /// What is wrong according to a count, a line each; of lost files so many names.
 pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut say = |segment_count: u64, what: &str, paths: &BTreeSet<String>, shown: usize| {
+    // `named` is of how many segments, and how many files, paths are known.
+    let mut say = |segment_count: u64, what: &str, (paths, named): (&BTreeSet<String>, usize), shown: usize| {
         if segment_count > 0 {
-            lines.push(format!(
-                "{} {what}, of {}:",
-                count(segment_count, "segment"),
-                count(paths.len() as u64, "file")
-            ));
+            let is_all = segment_count <= named as u64 && paths.len() < named;
+            let least = if is_all { "" } else { "at least " };
+            let (segments, files) = (count(segment_count, "segment"), count(paths.len() as u64, "file"));
+            lines.push(format!("{segments} {what}, of {least}{files}:"));
             lines.extend(paths.iter().take(shown).map(|path| format!("  {}", render::line(path))));
             if paths.len() > shown {
                 lines.push(format!("  ... and {} more", paths.len() - shown));
@@ -246,11 +246,11 @@ pub fn troubles(tally: &Tally, lost_shown: usize) -> Vec<String> {
         }
     };
     let lost = tally.lost_bytes.iter().map(|(path, bytes)| format!("{path}: {}", byte_ranges(bytes))).collect();
-    say(tally.lost_count, "LOST", &lost, lost_shown);
-    say(tally.out_of_reach_count, "out of reach", &tally.out_of_reach_paths, PATHS_SHOWN);
-    say(tally.degraded_count, "degraded", &tally.degraded_paths, PATHS_SHOWN);
+    say(tally.lost_count, "LOST", (&lost, usize::MAX), lost_shown);
+    say(tally.out_of_reach_count, "out of reach", (&tally.out_of_reach_paths, usize::MAX), PATHS_SHOWN);
+    say(tally.degraded_count, "degraded", (&tally.degraded_paths, DEGRADED_NAMED), PATHS_SHOWN);
     let short = "written with less redundancy since nodes were away";
-    say(tally.short_count, short, &tally.short_paths, PATHS_SHOWN);
+    say(tally.short_count, short, (&tally.short_paths, DEGRADED_NAMED), PATHS_SHOWN);
     if tally.crowded_count > 0 {
         let units: Vec<String> = tally.crowded_units.iter().map(|unit| render::line(unit)).collect();
         lines.push(format!(

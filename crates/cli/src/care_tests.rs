@@ -104,6 +104,15 @@ impl indicatif::TermLike for Terminal {
 }
 
 #[test]
+fn files_of_many_degraded_segments_are_not_all_known() {
+    let paths = BTreeSet::from(["/file".to_owned()]);
+    let said =
+        |degraded_count| troubles(&Tally { degraded_count, degraded_paths: paths.clone(), ..Tally::default() }, 1);
+    assert_eq!(said(1000)[0], "1000 segments degraded, of 1 file:");
+    assert_eq!(said(1001)[0], "1001 segments degraded, of at least 1 file:");
+}
+
+#[test]
 fn finding_32_progress_does_not_wrap() {
     let terminal = Terminal::default();
     let target = indicatif::ProgressDrawTarget::term_like(Box::new(terminal.clone()));

@@ -8,4 +8,4 @@ pub use weft_care::repair::{Estimate as RepairEstimate, Options as RepairOptions
 pub use weft_care::roster::LOOK_DEADLINE;
 pub use weft_care::scrub::{Finding as ScrubFinding, Options as ScrubOptions, Report as ScrubReport};
 pub use weft_care::watch::{Timeouts, Verdict};
-pub use weft_care::{Away, CodeTally, ConvertRecord, Dead, Faults, Job, JobRecord, Progress, Tally};
+pub use weft_care::{Away, CodeTally, ConvertRecord, DEGRADED_NAMED, Dead, Faults, Job, JobRecord, Progress, Tally};

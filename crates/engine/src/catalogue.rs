@@ -10,7 +10,7 @@ use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_env::Env;
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, RetainedRecord, SegmentRecord,
-    Succession, Timestamp, Wanted,
+    Succession, SumsRecord, Timestamp, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{Ino, NodeId, SegmentId, ShardKey};
@@ -171,9 +171,21 @@ impl Catalogue for StoreCatalogue {
         Ok(self.ask(|store| store.survey_segments(after, limit))?.into_iter().map(surveyed).collect())
     }
 
-    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
-        let summed = self.ask(|store| store.sums(sound))?;
-        Ok(summed.map(|summed| Summed { sums: summed.sums, apart: summed.apart.into_iter().map(surveyed).collect() }))
+    fn sums(&self) -> Result<SumsRecord, CatalogueError> {
+        self.ask(Store::sums)
+    }
+
+    fn summed(
+        &self,
+        apart_on: &BTreeSet<NodeId>,
+        listed: Option<(NodeId, usize)>,
+    ) -> Result<Option<Summed>, CatalogueError> {
+        let summed = self.ask(|store| store.summed(apart_on, listed))?;
+        Ok(summed.map(|summed| Summed {
+            sums: summed.sums,
+            apart: summed.apart.into_iter().map(surveyed).collect(),
+            listed: summed.listed,
+        }))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

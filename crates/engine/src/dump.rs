@@ -3,7 +3,7 @@
 //! A dump has a first line, a line for each record in the order of keys, and a last line:
 //!
 //! ```text
-//! weft metadata 2
+//! weft metadata 3
 //! KEY VALUE # the key for people
 //! end RECORDS DIGEST
 //! ```
@@ -21,7 +21,7 @@ use weft_meta::pages::Pages;
 use weft_meta::unfinished::is_mark;
 use weft_meta::{Access, MetaError, MetaUrl};
 
-const FIRST_LINE: &str = "weft metadata 2\n";
+const FIRST_LINE: &str = "weft metadata 3\n";
 /// Records that are loaded at once.
 const PAGE: usize = 1000;
 /// The longest record is 64 KiB, twice as long in hexadecimal; more is no dump of ours.

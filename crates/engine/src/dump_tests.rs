@@ -33,7 +33,7 @@ fn a_dump_is_read_back_as_it_was_and_not_otherwise() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..3],
-        ["weft metadata 2", "- 31 # unknown", "0300000000000000076e61206d652023 2078 - # dirent/7/na me # x"]
+        ["weft metadata 3", "- 31 # unknown", "0300000000000000076e61206d652023 2078 - # dirent/7/na me # x"]
             .map(|line| line.replace("2023 2078", "20232078"))
     );
     assert!(lines[4].starts_with("end 3 "), "{text}");
@@ -45,7 +45,7 @@ fn a_dump_is_read_back_as_it_was_and_not_otherwise() {
 
     for (what, changed) in [
         ("no dump", text.replace("weft metadata", "metadata")),
-        ("has format 1", text.replace("metadata 2", "metadata 1")),
+        ("has format 2", text.replace("metadata 3", "metadata 2")),
         ("cut", text.lines().take(3).map(|line| format!("{line}\n")).collect()),
         ("cut", text.trim_end().to_owned()),
         ("damaged", text.replace("ab00", "ab01")),

@@ -98,10 +98,10 @@ fn what_is_set_leaves_the_links_and_times_that_others_change() {
     assert_eq!(becomes(removed), Attributes { nlink: 0, ..others });
 }
 
-/// Of one code, with 10 bytes of data and 30 of shards.
+/// Of one code, with 10 bytes of data and 30 of shards, and a shard on node 9.
 fn one_segment() -> SumsRecord {
-    let code: &[u8] = b"rs:2+1";
-    SumsRecord::decode(&[&[8, 1, 18, 14, 10, 6], code, &[16, 2, 24, 20, 32, 60]].concat()).unwrap()
+    let sum = [&[10, 6][..], b"rs:2+1", &[16, 2, 24, 20, 32, 60, 50, 1, 2]].concat();
+    SumsRecord::decode(&[&[8, 2, 18, 17][..], &sum, &[26, 16], &9_u128.to_be_bytes()].concat()).unwrap()
 }
 
 #[test]
@@ -125,7 +125,10 @@ fn deltas_that_are_kept_have_their_bytes() {
     let golden = [
         (usage, "01feffffffffffffff0201000000000000"),
         (names, "02050000000000000007000000ffffffffffffffff"),
-        (Delta::Segments(one_segment()), "030801120e0a0672733a322b3110021814203c"),
+        (
+            Delta::Segments(one_segment()),
+            "03080212110a0672733a322b3110021814203c3201021a1000000000000000000000000000000009",
+        ),
     ];
     for (delta, hex) in golden {
         let bytes = delta.encode().expect("it is kept");

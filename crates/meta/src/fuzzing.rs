@@ -82,7 +82,8 @@ pub fn value_seeds() -> Vec<Vec<u8>> {
     let extent = Extent { file_offset: 4096, length: 8192, segment: SegmentId(7), segment_offset: 512 };
     let page = JournalPage { page: 3, ranges: vec![(0, vec![1; 5]), (100, vec![2; 7])] };
     let changed = Timestamp { seconds: 7, nanoseconds: 9 };
-    let sums = SumsRecord::decode(&[8, 1, 18, 14, 10, 6, b'r', b's', b':', b'2', b'+', b'1', 16, 2, 24, 20, 32, 60]);
+    let sum = [&[10, 6][..], b"rs:2+1", &[16, 2, 24, 20, 32, 60, 50, 1, 2]].concat();
+    let sums = SumsRecord::decode(&[&[8, 2, 18, 17][..], &sum, &[26, 16], &9_u128.to_be_bytes()].concat());
     let sums = sums.expect("one segment");
     let lock = FileLock { session: -3, owner: 4, pid: 5, first: 0, last: u64::MAX, is_exclusive: true };
     let seed = |what: u8, number: u64, value: Vec<u8>| [&[what][..], &number.to_be_bytes(), &value].concat();

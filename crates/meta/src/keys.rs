@@ -16,7 +16,7 @@
 //! | policy | policy id | policy record | owner |
 //! | counter | which | first unused number; of policies: how often something was given one; of what is filed: a mark of the last commit | owner |
 //! | usage | - | inodes and live bytes of the volume | owner |
-//! | sums | - | by code: how many segments were made, and their bytes | owner |
+//! | sums | - | by code: how many segments were made, their bytes, and how many are on each node | owner |
 //! | openings | - | each time that an owner opened the volume, and who went on changing it; missing: nobody has | anybody |
 //! | locks | ino | the locks of programs on a file, where several processes change the volume | owner |
 //! | held | ino, session | this process has the file open, which has no name any more | owner |

@@ -225,6 +225,8 @@ pub struct Summed {
     pub sums: SumsRecord,
     /// Those that were to be looked at one by one, by id. They are in the sums, too.
     pub apart: Vec<SurveyedSegment>,
+    /// The first of those on a node that are not among them, by id.
+    pub listed: Vec<SegmentId>,
 }
 
 /// Dirty bytes within one 4 KiB page of a file that a small fsync made durable in metadata until they are packed.

@@ -31,6 +31,8 @@ struct State {
     /// How often it was asked.
     call_count: u64,
     flush_count: u64,
+    /// Segments that it showed, in a survey or apart from sums.
+    surveyed_count: u64,
     cannot_flush: bool,
     job_change_count: u64,
     /// Is it that of the volume's owner?
@@ -45,6 +47,16 @@ struct State {
 }
 
 impl State {
+    /// A segment, with what is counted and noted of it.
+    fn surveyed(&self, segment: &SegmentId, entry: &Entry) -> Surveyed {
+        Surveyed {
+            segment: *segment,
+            record: entry.record.clone(),
+            live_bytes: if entry.dead_since_ms.is_none() { entry.live_bytes } else { 0 },
+            damage: self.damaged.get(segment).cloned().unwrap_or_default(),
+        }
+    }
+
     /// Is this the record of a living segment?
     fn lives_as(&self, segment: SegmentId, record: &SegmentRecord) -> bool {
         self.segments.get(&segment).is_some_and(|entry| entry.dead_since_ms.is_none() && entry.record == *record)
@@ -106,6 +118,11 @@ impl MemoryCatalogue {
     /// How often it was asked for something, or told.
     pub fn call_count(&self) -> u64 {
         self.state.lock().call_count
+    }
+
+    /// How many segments it showed, in a survey or apart from sums.
+    pub fn surveyed_count(&self) -> u64 {
+        self.state.lock().surveyed_count
     }
 
     /// How often it was asked to make changes durable.
@@ -222,27 +239,40 @@ impl Catalogue for MemoryCatalogue {
     }
 
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
-        let state = self.reach()?;
-        Ok(page(&state.segments, after, limit, |segment, entry| Surveyed {
-            segment: *segment,
-            record: entry.record.clone(),
-            live_bytes: if entry.dead_since_ms.is_none() { entry.live_bytes } else { 0 },
-            damage: state.damaged.get(segment).cloned().unwrap_or_default(),
-        }))
+        let mut state = self.reach()?;
+        let page = page(&state.segments, after, limit, |segment, entry| state.surveyed(segment, entry));
+        state.surveyed_count += page.len() as u64;
+        Ok(page)
     }
 
-    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
-        let all = self.survey(None, usize::MAX)?;
+    fn sums(&self) -> Result<SumsRecord, CatalogueError> {
         let mut sums = SumsRecord::default();
-        all.iter().for_each(|surveyed| sums.add(&surveyed.record));
-        let state = self.reach()?;
+        self.reach()?.segments.values().for_each(|entry| sums.add(&entry.record));
+        Ok(sums)
+    }
+
+    fn summed(
+        &self,
+        apart_on: &BTreeSet<NodeId>,
+        listed: Option<(NodeId, usize)>,
+    ) -> Result<Option<Summed>, CatalogueError> {
+        let sums = self.sums()?;
+        let mut state = self.reach()?;
         let is_apart = |surveyed: &Surveyed| {
             surveyed.live_bytes == 0
                 || state.damaged.contains_key(&surveyed.segment)
                 || surveyed.record.shards.iter().any(Option::is_none)
-                || !surveyed.record.nodes().all(|node| sound.contains(&node))
+                || surveyed.record.nodes().any(|node| apart_on.contains(&node))
         };
-        Ok(Some(Summed { sums, apart: all.into_iter().filter(is_apart).collect() }))
+        let all = state.segments.iter().map(|(segment, entry)| state.surveyed(segment, entry));
+        let (apart, others): (Vec<_>, Vec<_>) = all.partition(is_apart);
+        let of_node = |(node, limit): (NodeId, usize)| {
+            let others = others.iter().filter(move |surveyed| surveyed.record.nodes().any(|own| own == node));
+            others.map(|surveyed| surveyed.segment).take(limit)
+        };
+        let listed = listed.into_iter().flat_map(of_node).collect();
+        state.surveyed_count += apart.len() as u64;
+        Ok(Some(Summed { sums, apart, listed }))
     }
 
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {

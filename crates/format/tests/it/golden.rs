@@ -199,7 +199,7 @@ fn sums_record() {
     sums.add(&segment("rs:2+1", [1, 2, 3], 10_000));
     sums.add(&segment("rs:2+1", [1, 2, 2], 300));
     sums.subtract(&segment("xor:2+1", [1, 2, 3], 10_000));
-    golden!("sums_record_v1", &sums.encode());
+    golden!("sums_record_v2", &sums.encode());
     assert_eq!(SumsRecord::decode(&sums.encode()), Ok(sums));
 }
 

@@ -1,4 +1,4 @@
-//! Sums over all segments, so that nobody has to read all of them to say how many there are.
+//! Sums over all segments, so that nobody has to read all of them to say how many there are, or how many lack a shard while a node is away.
 //!
 //! Two records have them, since who writes one does not wait for who writes the other: the owner adds the segments that it makes to
 //! `sums`, and who replaces or drops a segment notes in `sum-changes` what that changes, by the record that it reads and checks. Both together
@@ -31,23 +31,40 @@ const READ_MIN: u64 = 1024;
 const READ_SEGMENTS: usize = 512;
 
 impl Store {
-    /// Sums over all segments, and those segments of which they do not say enough: each that is dead or marked, or has a shard on a
-    /// node that is not among `sound`. All as of one moment. `None`: there are too many of these, and a walk over all is as good.
+    /// Sums over all segments that have a record, dead ones included.
     ///
     /// # Errors
     /// Those of the engine, and damage.
-    pub fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, MetaError> {
+    pub fn sums(&self) -> Result<SumsRecord, MetaError> {
+        self.view(|txn| txn.sums())
+    }
+
+    /// Sums over all segments, and those segments that are to be looked at one by one: each that is dead or marked, or has a shard on one of
+    /// these nodes. Of the others on the node of `listed`, the first ones are listed, at most that number. All as of one moment. `None`:
+    /// there are too many to be looked at, and a walk over all is as good.
+    ///
+    /// # Errors
+    /// Those of the engine, and damage.
+    pub fn summed(
+        &self,
+        apart_on: &BTreeSet<NodeId>,
+        listed: Option<(NodeId, usize)>,
+    ) -> Result<Option<Summed>, MetaError> {
         self.view(|txn| {
             let sums = txn.sums()?;
             let all = sums.by_code().map(|(_, sum)| u64::try_from(sum.segment_count).unwrap_or(0)).sum::<u64>();
             let most = (all / PART_READ).clamp(READ_MIN, READ_MAX);
-            let Some(apart) = txn.apart(sound, most)? else { return Ok(None) };
+            let Some(apart) = txn.apart(apart_on, most)? else { return Ok(None) };
+            let listed = match listed {
+                Some((node, limit)) => txn.others_on_node(node, &apart, limit)?,
+                None => Vec::new(),
+            };
             let apart: Vec<SegmentId> = apart.into_iter().collect();
             let mut segments = Vec::with_capacity(apart.len());
             for some in apart.chunks(READ_SEGMENTS) {
                 segments.extend(txn.survey_some(some)?);
             }
-            Ok(Some(Summed { sums, apart: segments }))
+            Ok(Some(Summed { sums, apart: segments, listed }))
         })
     }
 }
@@ -63,18 +80,10 @@ impl Txn<'_> {
         Ok(all)
     }
 
-    /// Segments of which sums do not say enough; `None`: more than `most`.
-    fn apart(&mut self, sound: &BTreeSet<NodeId>, most: u64) -> Result<Option<BTreeSet<SegmentId>>, MetaError> {
-        let mut ranges = vec![dead_segments(), Table::Damaged.range()];
-        let mut rest = Table::OnNode.range();
-        // Nodes that have shards, whatever the table of nodes says.
-        while let Some(Key::OnNode(node, _)) = self.scan(&rest, 1)?.first().and_then(|(key, _)| Key::parse(key)) {
-            let of_node = on_node(node);
-            rest.start.clone_from(&of_node.end);
-            if !sound.contains(&node) {
-                ranges.push(of_node);
-            }
-        }
+    /// The segments that are dead or marked, or have a shard on one of these nodes; `None`: more than `most`.
+    fn apart(&mut self, nodes: &BTreeSet<NodeId>, most: u64) -> Result<Option<BTreeSet<SegmentId>>, MetaError> {
+        let of_nodes = nodes.iter().copied().map(on_node);
+        let ranges = [dead_segments(), Table::Damaged.range()].into_iter().chain(of_nodes);
         let mut apart = BTreeSet::new();
         for range in ranges {
             if !self.add_segments(range, most, &mut apart)? {
@@ -82,6 +91,29 @@ impl Txn<'_> {
             }
         }
         Ok(Some(apart))
+    }
+
+    /// The first `limit` segments with a shard on the node that are not among `apart`.
+    fn others_on_node(
+        &mut self,
+        node: NodeId,
+        apart: &BTreeSet<SegmentId>,
+        limit: usize,
+    ) -> Result<Vec<SegmentId>, MetaError> {
+        let (mut others, mut range) = (Vec::new(), on_node(node));
+        loop {
+            let pairs = self.scan(&range, READ_PAIRS)?;
+            others.extend(pairs.iter().filter_map(|(key, _)| match Key::parse(key) {
+                Some(Key::OnNode(_, segment)) if !apart.contains(&segment) => Some(segment),
+                _ => None,
+            }));
+            match pairs.last().filter(|_| pairs.len() == READ_PAIRS && others.len() < limit) {
+                Some((last, _)) => range = after(range, Key::parse(last)),
+                None => break,
+            }
+        }
+        others.truncate(limit);
+        Ok(others)
     }
 
     /// Adds the segments that the keys of a range name; false: there are more than `most`.

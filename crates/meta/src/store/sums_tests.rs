@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use weft_format::records::{Kind, SegmentRecord, Succession, SumsRecord};
-use weft_format::{Ino, NodeId};
+use weft_format::{Ino, NodeId, SegmentId};
 
 use crate::fsck;
 use crate::keys::Key;
@@ -11,7 +11,7 @@ use crate::store::fixture::{
     Random, assert_clean, at, dead, extent, file_commit, make, node_id, node_record, segment_id, segment_record, trash,
     volume, write,
 };
-use crate::types::SurveyedSegment;
+use crate::types::{Summed, SurveyedSegment};
 
 /// What sums must be, counted from the records.
 fn counted(store: &Store) -> SumsRecord {
@@ -31,8 +31,13 @@ fn exceptional(store: &Store, nodes: &[u128]) -> Vec<SurveyedSegment> {
     all
 }
 
-fn all_nodes_but(nodes: &[u128]) -> BTreeSet<NodeId> {
-    (0..20).filter(|number| !nodes.contains(number)).map(node_id).collect()
+fn on(nodes: &[u128]) -> BTreeSet<NodeId> {
+    nodes.iter().copied().map(node_id).collect()
+}
+
+/// All sums, and segments that are to be looked at, but for those on nodes.
+fn summed(store: &Store) -> Summed {
+    store.summed(&on(&[]), None).unwrap().expect("few")
 }
 
 /// A segment's record with another code, or with shards elsewhere.
@@ -97,11 +102,18 @@ fn sums_are_those_of_all_segments_whatever_was_done() {
         for _ in 0..60 {
             operate(&store, &files, &mut made, &mut numbers);
             let nodes = [numbers.below(9).into()];
-            let all = store.sums(&all_nodes_but(&[])).unwrap().expect("few");
-            assert_eq!(all.sums, counted(&store), "seed {seed}");
+            let all = summed(&store);
+            assert_eq!((&store.sums().unwrap(), &all.sums), (&counted(&store), &all.sums), "seed {seed}");
             assert_eq!(all.apart, exceptional(&store, &[]), "seed {seed}");
-            if let Some(some) = store.sums(&all_nodes_but(&nodes)).unwrap() {
-                assert_eq!((&some.sums, some.apart), (&all.sums, exceptional(&store, &nodes)), "seed {seed}");
+            let limit = numbers.below(20) as usize;
+            let listed = node_id(numbers.below(9).into());
+            if let Some(some) = store.summed(&on(&nodes), Some((listed, limit))).unwrap() {
+                assert_eq!((&some.sums, &some.apart), (&all.sums, &exceptional(&store, &nodes)), "seed {seed}");
+                let is_other = |segment: &SegmentId| some.apart.iter().all(|apart| apart.segment != *segment);
+                let mut others = store.segments_on_node(listed, None, usize::MAX).unwrap();
+                others.retain(is_other);
+                others.truncate(limit);
+                assert_eq!(some.listed, others, "seed {seed}");
             } else {
                 assert!(exceptional(&store, &nodes).len() > 1024, "seed {seed}");
             }
@@ -118,8 +130,10 @@ fn too_many_segments_are_not_read_one_by_one() {
         write(&store, file, u64::from(number) * 100, 50, u128::from(number));
     }
     // All are on the first node.
-    assert!(store.sums(&all_nodes_but(&[9])).unwrap().is_some());
-    assert!(store.sums(&all_nodes_but(&[1])).unwrap().is_none());
+    assert!(store.summed(&on(&[9]), None).unwrap().is_some());
+    assert!(store.summed(&on(&[1]), None).unwrap().is_none());
+    let listed = store.summed(&on(&[9]), Some((node_id(1), 1025))).unwrap().expect("few").listed;
+    assert_eq!(listed, (1..=1025).map(segment_id).collect::<Vec<_>>(), "more than one page of keys");
 }
 
 #[test]
@@ -130,23 +144,30 @@ fn wrong_and_missing_sums_are_found_and_mended() {
     write(&store, file, 200, 100, 2);
     let record = segment_record(100);
     store.replace_segment(segment_id(1), &record, &changed(&record, 0), &Succession::default(), None).unwrap();
-    let right = store.sums(&BTreeSet::new()).unwrap().expect("few").sums;
+    let right = store.sums().unwrap();
     let mut other = SumsRecord::default();
     other.add(&record);
-    for (key, value) in
-        [(Key::Sums, None), (Key::SumChanges, None), (Key::Sums, Some(other.encode())), (Key::Sums, Some(vec![9]))]
-    {
+    // As many segments and bytes, and one of them on another node.
+    let mut elsewhere = other.clone();
+    elsewhere.add(&changed(&record, 1));
+    for (key, value) in [
+        (Key::Sums, None),
+        (Key::SumChanges, None),
+        (Key::Sums, Some(other.encode())),
+        (Key::Sums, Some(elsewhere.encode())),
+        (Key::Sums, Some(vec![9])),
+    ] {
         let is_unreadable = value == Some(vec![9]);
         kv.commit(Batch { writes: vec![(key.encode(), value)], ..Batch::default() }).unwrap();
         let found = fsck::check(&store, &mut |_| {}).unwrap();
         assert!(!found.is_clean(), "{key}");
         if is_unreadable {
-            assert!(store.sums(&BTreeSet::new()).is_err());
+            assert!(store.sums().is_err());
             return;
         }
         assert!(fsck::repair(&store, at(9), &mut |_| {}).unwrap().is_clean(), "{key}");
         assert_clean(&store);
-        assert_eq!(store.sums(&BTreeSet::new()).unwrap().expect("few").sums, right, "{key}");
+        assert_eq!(store.sums().unwrap(), right, "{key}");
     }
 }
 

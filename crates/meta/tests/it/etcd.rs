@@ -269,10 +269,10 @@ fn a_wrong_address_is_told_in_one_sentence() {
     let nobody = refusal(&format!("etcd://127.0.0.1:{}/weft", servers::free_port()));
     assert!(nobody.contains("Connection refused"), "{nobody}");
     cluster.ctl(&["put", "weft/f", "weft metadata 7"]);
-    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 2; use a newer weft"));
-    cluster.ctl(&["put", "weft/f", "weft metadata 1"]);
-    assert!(refusal(&url).contains("has metadata format 1, from before the first release"), "{}", refusal(&url));
+    assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 3; use a newer weft"));
     cluster.ctl(&["put", "weft/f", "weft metadata 2"]);
+    assert!(refusal(&url).contains("has metadata format 2, from before the first release"), "{}", refusal(&url));
+    cluster.ctl(&["put", "weft/f", "weft metadata 3"]);
     let refused = Store::open(open(&at(&url), Access::Shared), &Env::system());
     assert!(refused.is_err_and(|error| error.to_string().contains("holds no volume")));
     at(&url).remove().unwrap();

@@ -84,10 +84,10 @@ fn other_files_are_refused_and_left_as_they_are() {
     assert!(matches!(refusal(folder.path()), OpenError::NotOurs(_)), "a folder is no store");
 
     let newer = volume(folder.path());
-    rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 8").unwrap();
+    rusqlite::Connection::open(&newer).unwrap().execute_batch("PRAGMA user_version = 9").unwrap();
     let error = refusal(&newer);
-    assert!(matches!(error, OpenError::Newer { found: 8, .. }), "{error}");
-    assert!(error.to_string().contains("has metadata format 8, and this program knows 7"), "{error}");
+    assert!(matches!(error, OpenError::Newer { found: 9, .. }), "{error}");
+    assert!(error.to_string().contains("has metadata format 9, and this program knows 8"), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use weft_care::catalogue::memory::MemoryCatalogue;
 use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_format::records::{
     DamageRecord, DamagedShard, LeaseRecord, NodeRecord, OpeningsRecord, RetainedRecord, SegmentRecord, Succession,
-    Wanted,
+    SumsRecord, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -131,8 +131,15 @@ impl Catalogue for MortalCatalogue {
     fn survey(&self, after: Option<SegmentId>, limit: usize) -> Result<Vec<Surveyed>, CatalogueError> {
         self.inner.survey(after, limit)
     }
-    fn sums(&self, sound: &BTreeSet<NodeId>) -> Result<Option<Summed>, CatalogueError> {
-        self.inner.sums(sound)
+    fn sums(&self) -> Result<SumsRecord, CatalogueError> {
+        self.inner.sums()
+    }
+    fn summed(
+        &self,
+        apart_on: &BTreeSet<NodeId>,
+        listed: Option<(NodeId, usize)>,
+    ) -> Result<Option<Summed>, CatalogueError> {
+        self.inner.summed(apart_on, listed)
     }
     fn live_bytes(&self, segment: SegmentId) -> Result<u64, CatalogueError> {
         self.fuse.let_others();

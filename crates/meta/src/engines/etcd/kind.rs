@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weft_env::{Clock, Env};
 
 /// The version of the layout.
-const FORMAT_VERSION: i32 = 2;
+const FORMAT_VERSION: i32 = 3;
 /// What the format's key has, with the version after it ...
 const FORMAT: &str = "weft metadata ";
 /// ... or this, while a store is written.

@@ -7,7 +7,7 @@ use super::plan::GUARDS;
 use crate::deltas::Directory;
 
 /// The version of the tables.
-pub(super) const FORMAT_VERSION: i32 = 3;
+pub(super) const FORMAT_VERSION: i32 = 4;
 
 /// Makes the tables of a store in a schema that must not exist.
 pub(super) fn create(schema: &str) -> String {

@@ -23,7 +23,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5745_4654;
 /// "WEFB": of a backup, so that nobody opens it in the place of its original.
 pub(super) const BACKUP_ID: i32 = 0x5745_4642;
 /// The version that this program writes.
-pub(super) const FORMAT_VERSION: i32 = 7;
+pub(super) const FORMAT_VERSION: i32 = 8;
 /// Older releases may lose a reset of the log while another connection checkpoints; 3.51.3 mended that.
 const SQLITE_VERSION_MIN: i32 = 3_051_003;
 /// How long a connection waits for a lock of another process: the longest transaction of one (64 MiB on a slow disk), a

@@ -58,7 +58,7 @@ impl Survey<'_> {
         let mend = vec![put(Key::Sums, self.sums.encode()), put(Key::SumChanges, SumsRecord::default().encode())];
         let codes: BTreeSet<&String> = counted.keys().chain(said.keys()).collect();
         for code in codes.into_iter().filter(|code| counted.get(*code) != said.get(*code)) {
-            let SegmentSum { segment_count, data_bytes, .. } = counted.get(code).copied().unwrap_or_default();
+            let SegmentSum { segment_count, data_bytes, .. } = counted.get(code).cloned().unwrap_or_default();
             self.report(Finding::WrongSums { code: code.clone(), segment_count, data_bytes }, mend.clone());
         }
         Ok(())
@@ -66,5 +66,5 @@ impl Survey<'_> {
 }
 
 fn by_code(sums: &SumsRecord) -> BTreeMap<String, SegmentSum> {
-    sums.by_code().map(|(code, sum)| (code.to_owned(), sum)).collect()
+    sums.by_code().map(|(code, sum)| (code.to_owned(), sum.clone())).collect()
 }
