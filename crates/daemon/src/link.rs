@@ -35,6 +35,8 @@ struct State {
     in_flight: u32,
     /// When the present sample of its speed began, and how many bytes had moved then.
     sample: (Instant, u64),
+    /// When it was seen to have carried much, and how many bytes had moved then.
+    carried: (Instant, u64),
     /// A probe is under way since then.
     probe_began: Option<Instant>,
     probe_ended: Option<Instant>,
@@ -65,6 +67,7 @@ impl Link {
             why: None,
             in_flight: 0,
             sample: (now, 0),
+            carried: (now, 0),
             probe_began: None,
             probe_ended: None,
             failures: 0,
@@ -108,6 +111,16 @@ impl Link {
     /// When bytes last came over it.
     pub(super) fn received(&self) -> Option<Instant> {
         self.node.connections().progress().received()
+    }
+
+    /// When it was last seen to have carried [`SAMPLE_BYTES_MIN`] more.
+    pub(super) fn carried(&self, now: Instant) -> Instant {
+        let moved = self.node.connections().progress().bytes();
+        let mut state = self.state.lock();
+        if moved >= state.carried.1 + SAMPLE_BYTES_MIN {
+            state.carried = (now, moved);
+        }
+        state.carried.0
     }
 
     pub(super) fn standing(&self) -> Standing {

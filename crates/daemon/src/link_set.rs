@@ -296,6 +296,7 @@ impl LinkSet {
         judge(&Look {
             quiet: age(attempt.watch.progress().and_then(|progress| progress.moved())),
             unheard: age(link.received()),
+            idle: age(Some(link.carried(now))),
             standing: link.standing(),
             probe,
             allowance,

@@ -49,6 +49,8 @@ pub(super) const SAMPLE_BYTES_MIN: u64 = 64 << 10;
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same of a write: a disk may take long, and the bytes are sent twice.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
+/// While the link carries the bytes of others a request waits behind them, this many times as long: elsewhere it would be carried twice.
+const BEHIND_OTHERS: u32 = 4;
 
 /// While a link is at work a sample lasts so long at least: requests that end together would make short ones of many bytes.
 pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
@@ -124,6 +126,9 @@ pub(super) struct Look {
     pub(super) quiet: Duration,
     /// Since when nothing came over the link, or the request began.
     pub(super) unheard: Duration,
+    /// Since when the link has not carried [`SAMPLE_BYTES_MIN`] more in either direction, or the request began. Less is what the system takes
+    /// of small requests when nothing is carried any more.
+    pub(super) idle: Duration,
     pub(super) standing: Standing,
     /// For how long a probe of the link is under way without an answer, and was another link heard meanwhile?
     pub(super) probe: Option<(Duration, bool)>,
@@ -144,7 +149,7 @@ pub(super) enum Verdict {
     Probe,
     /// The link is silent: doubt it, and make the request over another one as well.
     Leave,
-    /// The link answers and the request stands still: make it over another one as well.
+    /// The link answers and the request stands still, not behind others: make it over another one as well.
     Hedge,
 }
 
@@ -153,12 +158,13 @@ pub(super) fn judge(look: &Look) -> Verdict {
     if look.has_other && !matches!(look.standing, Standing::Up) {
         return Verdict::Leave;
     }
-    if look.has_other && look.quiet >= look.timeout {
+    let is_behind_others = look.idle < look.timeout && look.quiet < look.timeout.saturating_mul(BEHIND_OTHERS);
+    if look.has_other && look.quiet >= look.timeout && !is_behind_others {
         return Verdict::Hedge;
     }
     let until_timeout = look.timeout.checked_sub(look.quiet).filter(|left| !left.is_zero()).unwrap_or(QUIET);
     let wait = |time: Duration| Verdict::Wait(time.min(until_timeout));
-    let heard = look.quiet.min(look.unheard);
+    let heard = look.quiet.min(look.unheard).min(look.idle);
     if heard < QUIET {
         return wait(QUIET - heard);
     }

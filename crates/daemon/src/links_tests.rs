@@ -52,13 +52,14 @@ proptest! {
 
     #[test]
     fn a_request_is_looked_at_again_and_never_given_up(
-        quiet_ms in 0_u64..20_000, unheard_ms in 0_u64..20_000, standing in 0..4, age in proptest::option::of((0_u64..3000, any::<bool>())),
+        quiet_ms in 0_u64..20_000, unheard_ms in 0_u64..20_000, idle_ms in 0_u64..20_000, standing in 0..4, age in proptest::option::of((0_u64..3000, any::<bool>())),
         allowance_ms in 150_u64..1000, has_other in any::<bool>(), timeout_ms in 500_u64..20_000,
     ) {
         let standing = [Standing::New, Standing::Up, Standing::Doubted, Standing::Down][standing as usize];
         let look = Look {
             quiet: Duration::from_millis(quiet_ms),
             unheard: Duration::from_millis(unheard_ms),
+            idle: Duration::from_millis(idle_ms),
             standing,
             probe: age.map(|(age_ms, heard)| (Duration::from_millis(age_ms), heard)),
             allowance: Duration::from_millis(allowance_ms),
@@ -101,6 +102,7 @@ fn look(quiet: u32, probe: Option<(u32, bool)>) -> Look {
     Look {
         quiet: MS * quiet,
         unheard: MS * quiet,
+        idle: MS * quiet,
         standing: Standing::Up,
         probe: probe.map(|(age, heard)| (MS * age, heard)),
         allowance: ALLOWANCE_MIN,
@@ -131,6 +133,18 @@ fn a_slow_daemon_is_waited_for_and_its_links_are_not_doubted() {
     assert_eq!(judge(&Look { has_other: false, ..look(5000, Some((400, true))) }), Verdict::Wait(QUIET));
     // Another request has found out.
     assert_eq!(judge(&Look { standing: Standing::Doubted, ..look(3, None) }), Verdict::Leave);
+}
+
+/// Many writes at once over a thin link: some stand still for seconds, and so does a probe, while others are carried.
+#[test]
+fn a_request_waits_behind_others_on_its_link() {
+    let behind = |quiet, probe| Look { idle: MS * 20, ..look(quiet, probe) };
+    assert_eq!(judge(&behind(500, Some((400, true)))), Verdict::Wait(MS * 80));
+    assert_eq!(judge(&behind(3_900, Some((400, true)))), Verdict::Wait(MS * 80));
+    assert_eq!(judge(&behind(4_000, None)), Verdict::Hedge);
+    // Then nothing is carried any more.
+    assert_eq!(judge(&Look { idle: MS * 150, ..look(500, Some((150, true))) }), Verdict::Leave);
+    assert_eq!(judge(&Look { unheard: MS * 5, ..look(1_000, None) }), Verdict::Hedge);
 }
 
 #[test]
