@@ -143,7 +143,7 @@ impl Connections {
     }
 
     /// What moves over all of them.
-    pub(super) fn progress(&self) -> &Progress {
+    pub(super) fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
 

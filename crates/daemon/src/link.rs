@@ -2,10 +2,7 @@
 
 use super::client::DaemonNode;
 use super::connections::Watch;
-use super::links::{
-    Candidate, Measures, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, Standing,
-    probe_again,
-};
+use super::links::{Candidate, Latency, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, Standing, probe_again};
 use super::loads::{Load, Loads};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -18,7 +15,7 @@ use weft_nodes::rate::Class;
 pub(super) struct Link {
     node: DaemonNode,
     loads: Arc<Loads>,
-    /// What is under way to its host.
+    /// The cable to its host.
     remote: Arc<Load>,
     /// The same for each class, where nobody looks how a request is going.
     of_class: [Arc<DaemonNode>; 2],
@@ -27,16 +24,11 @@ pub(super) struct Link {
 
 struct State {
     standing: Standing,
-    measures: Measures,
+    latency: Latency,
     /// As users see it, and since when.
     shown: LinkState,
     since_ms: u64,
     why: Option<String>,
-    in_flight: u32,
-    /// When the present sample of its speed began, and how many bytes had moved then.
-    sample: (Instant, u64),
-    /// When it was seen to have carried much, and how many bytes had moved then.
-    carried: (Instant, u64),
     /// A probe is under way since then.
     probe_began: Option<Instant>,
     probe_ended: Option<Instant>,
@@ -55,19 +47,14 @@ impl Link {
         loads: &Arc<Loads>,
     ) -> Arc<Self> {
         let (now, now_ms) = (node.env().clock.now(), node.env().clock.unix_ms());
-        let measures = kept.map_or_else(Measures::default, |kept| {
-            Measures::remembered(kept.latency_us.map(Duration::from_micros), kept.bytes_per_second, now)
-        });
+        let kept_us = kept.and_then(|kept| kept.latency_us);
         let state = State {
             standing,
-            measures,
+            latency: Latency::remembered(kept_us.map(Duration::from_micros)),
             shown: kept
                 .map_or(if standing == Standing::Up { LinkState::Up } else { LinkState::Down }, |kept| kept.state),
             since_ms: kept.map_or(now_ms, |kept| kept.since_ms),
             why: None,
-            in_flight: 0,
-            sample: (now, 0),
-            carried: (now, 0),
             probe_began: None,
             probe_ended: None,
             failures: 0,
@@ -77,6 +64,7 @@ impl Link {
             [Class::Foreground, Class::Background].map(|class| Arc::new(node.watched(&Arc::default(), class)));
         let host = node.address().rsplit_once(':').map_or("", |(host, _)| host);
         let (loads, remote) = (Arc::clone(loads), loads.of(host));
+        remote.add_link(node.connections().progress(), kept.and_then(|kept| kept.bytes_per_second), now);
         Arc::new(Self { node, loads, remote, of_class, state: Mutex::new(state) })
     }
 
@@ -103,7 +91,7 @@ impl Link {
         self.node.env().clock.now()
     }
 
-    /// What is under way from the own address that leads there.
+    /// The cable of the own address that leads there.
     fn local(&self) -> Option<Arc<Load>> {
         Some(self.loads.of(&self.node.connections().local()?.to_string()))
     }
@@ -113,14 +101,9 @@ impl Link {
         self.node.connections().progress().received()
     }
 
-    /// When it was last seen to have carried [`SAMPLE_BYTES_MIN`] more.
-    pub(super) fn carried(&self, now: Instant) -> Instant {
-        let moved = self.node.connections().progress().bytes();
-        let mut state = self.state.lock();
-        if moved >= state.carried.1 + SAMPLE_BYTES_MIN {
-            state.carried = (now, moved);
-        }
-        state.carried.0
+    /// The cable to its host.
+    pub(super) fn remote(&self) -> &Load {
+        &self.remote
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -168,7 +151,7 @@ impl Link {
         };
         let shown = match &why {
             None => {
-                state.measures.answered(took);
+                state.latency.answered(took);
                 if state.standing != Standing::Up {
                     state.up_since = now;
                 }
@@ -194,15 +177,8 @@ impl Link {
     }
 
     pub(super) fn begin(self: &Arc<Self>, bytes: u64) -> Under {
-        let (now, moved) = (self.now(), self.node.connections().progress().bytes());
-        let mut state = self.state.lock();
-        if state.in_flight == 0 {
-            state.sample = (now, moved);
-        }
-        state.in_flight += 1;
-        drop(state);
-        let loads = [Some(Arc::clone(&self.remote)), self.local()];
-        loads.iter().flatten().for_each(|load| load.add(bytes));
+        let (now, loads) = (self.now(), [Some(Arc::clone(&self.remote)), self.local()]);
+        loads.iter().flatten().for_each(|load| load.begin(bytes, now));
         Under { link: Arc::clone(self), bytes, loads }
     }
 
@@ -236,23 +212,16 @@ impl Link {
     pub(super) fn candidate(&self, now: Instant, best: Option<u64>, tried: Option<Instant>) -> Candidate {
         let in_flight_bytes = self.remote.bytes() + self.local().map_or(0, |local| local.bytes());
         let state = self.state.lock();
-        let expected = state.measures.expected_bytes_per_second(now);
         Candidate {
             is_usable: state.standing == Standing::Up && tried.is_none_or(|tried| tried < state.up_since),
             in_flight_bytes,
-            bytes_per_second: expected.min(best),
-            latency: state.measures.latency().unwrap_or_default(),
+            bytes_per_second: self.remote.speed().expected_bytes_per_second(now).min(best),
+            latency: state.latency.mean().unwrap_or_default(),
         }
     }
 
-    pub(super) fn measures(&self) -> Measures {
-        self.state.lock().measures
-    }
-
-    /// A request for much stands still: the next ones go elsewhere first.
-    pub(super) fn stands_still(&self, for_time: Duration) {
-        let now = self.now();
-        self.state.lock().measures.moved(0, for_time, now);
+    pub(super) fn latency(&self) -> Latency {
+        self.state.lock().latency
     }
 
     pub(super) fn report(&self) -> LinkReport {
@@ -261,8 +230,8 @@ impl Link {
             address: self.node.address().to_owned(),
             state: state.shown,
             since_ms: state.since_ms,
-            bytes_per_second: state.measures.bytes_per_second(),
-            latency_us: state.measures.latency().map(|latency| latency.as_micros() as u64),
+            bytes_per_second: self.remote.speed().bytes_per_second(),
+            latency_us: state.latency.mean().map(|latency| latency.as_micros() as u64),
             why: state.why.clone(),
         }
     }
@@ -277,15 +246,7 @@ pub(super) struct Under {
 
 impl Drop for Under {
     fn drop(&mut self) {
-        self.loads.iter().flatten().for_each(|load| load.take(self.bytes));
-        let (now, moved) = (self.link.now(), self.link.node.connections().progress().bytes());
-        let mut state = self.link.state.lock();
-        state.in_flight -= 1;
-        let (began, moved_before) = state.sample;
-        let (bytes, took) = (moved - moved_before, now.saturating_duration_since(began));
-        if bytes >= SAMPLE_BYTES_MIN && (took >= SAMPLE_TIME_MIN || state.in_flight == 0) {
-            state.measures.moved(bytes, took, now);
-            state.sample = (now, moved);
-        }
+        let now = self.link.now();
+        self.loads.iter().flatten().for_each(|load| load.end(self.bytes, now));
     }
 }

@@ -162,7 +162,7 @@ impl LinkSet {
             return None;
         }
         let now = self.env.clock.now();
-        let best = links.iter().filter_map(|link| link.measures().bytes_per_second()).max();
+        let best = links.iter().filter_map(|link| link.remote().speed().bytes_per_second()).max();
         let tried = |at| tried.iter().filter(|(other, _)| *other == at).map(|(_, began)| *began).max();
         let candidate = |(at, link): (usize, &Arc<Link>)| link.candidate(now, best, tried(at));
         choose(&links.iter().enumerate().map(candidate).collect::<Vec<_>>(), bytes)
@@ -292,11 +292,11 @@ impl LinkSet {
             let others = links.iter().enumerate().filter(|(at, _)| *at != attempt.at);
             (now.saturating_duration_since(began), others.into_iter().any(|(_, link)| is_heard(link)))
         });
-        let allowance = link.measures().allowance();
+        let allowance = link.latency().allowance();
         judge(&Look {
             quiet: age(attempt.watch.progress().and_then(|progress| progress.moved())),
             unheard: age(link.received()),
-            idle: age(Some(link.carried(now))),
+            idle: age(Some(link.remote().carried(now))),
             standing: link.standing(),
             probe,
             allowance,
@@ -308,7 +308,7 @@ impl LinkSet {
     fn leave(&self, link: &Link, attempt: &Attempt, verdict: Verdict, errand: Errand) {
         match verdict {
             Verdict::Leave => link.doubt(),
-            _ if errand.bytes >= SAMPLE_BYTES_MIN => link.stands_still(self.env.clock.elapsed(attempt.began)),
+            _ if errand.bytes >= SAMPLE_BYTES_MIN => link.remote().stands_still(attempt.began, self.env.clock.now()),
             _ => {}
         }
     }

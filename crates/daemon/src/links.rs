@@ -49,11 +49,15 @@ pub(super) const SAMPLE_BYTES_MIN: u64 = 64 << 10;
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same of a write: a disk may take long, and the bytes are sent twice.
 pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(3);
-/// While the link carries the bytes of others a request waits behind them, this many times as long: elsewhere it would be carried twice.
+/// While the cable carries the bytes of others a request waits behind them, this many times as long: elsewhere it would be carried twice.
 const BEHIND_OTHERS: u32 = 4;
 
 /// While a link is at work a sample lasts so long at least: requests that end together would make short ones of many bytes.
 pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
+
+/// Links whose speeds differ by less than this factor, as a fraction, are as fast as each other: measures vary by as much, and a write
+/// gives all its bytes to links as it begins.
+const ALIKE: (u64, u64) = (5, 4);
 
 /// What a link of which nothing is known is taken for if nothing is known of the others either: ten gigabits.
 const SPEED_UNKNOWN: u64 = 1 << 30;
@@ -98,7 +102,8 @@ pub(super) fn choose(links: &[Candidate], bytes: u64) -> Option<usize> {
     let usable = || links.iter().enumerate().filter(|(_, link)| link.is_usable);
     let best = usable().filter_map(|(_, link)| link.bytes_per_second).max().unwrap_or(SPEED_UNKNOWN);
     let arrival_ns = |link: &Candidate| {
-        let speed = u128::from(link.bytes_per_second.unwrap_or(best).max(1));
+        let is_slower = |speed: &u64| speed.saturating_mul(ALIKE.0) < best.saturating_mul(ALIKE.1);
+        let speed = u128::from(link.bytes_per_second.filter(is_slower).unwrap_or(best).max(1));
         let bytes = u128::from(link.in_flight_bytes) + u128::from(bytes);
         link.latency.as_nanos() + bytes * 1_000_000_000 / speed
     };
@@ -126,7 +131,7 @@ pub(super) struct Look {
     pub(super) quiet: Duration,
     /// Since when nothing came over the link, or the request began.
     pub(super) unheard: Duration,
-    /// Since when the link has not carried [`SAMPLE_BYTES_MIN`] more in either direction, or the request began. Less is what the system takes
+    /// Since when its cable has not carried [`SAMPLE_BYTES_MIN`] more in either direction, or the request began. Less is what the system takes
     /// of small requests when nothing is carried any more.
     pub(super) idle: Duration,
     pub(super) standing: Standing,
@@ -192,65 +197,70 @@ fn doublings(measured: Instant, now: Instant) -> f64 {
     now.saturating_duration_since(measured).as_secs_f64() / SPEED_DOUBLES.as_secs_f64()
 }
 
-/// What was measured of a link.
+/// How long probes of a link take: mean and mean deviation (as in RFC 6298). Nothing is known at first.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measures {
-    /// Mean and mean deviation of the time that a probe takes (as in RFC 6298).
-    latency: Option<(Duration, Duration)>,
-    /// Exponentially weighted mean of bytes a second, and when it had its last sample.
-    speed: Option<(f64, Instant)>,
-}
+pub(super) struct Latency(Option<(Duration, Duration)>);
 
-impl Measures {
+impl Latency {
     /// From what another process has measured.
-    pub(super) fn remembered(latency: Option<Duration>, bytes_per_second: Option<u64>, now: Instant) -> Self {
-        let latency = latency.map(|latency| (latency, latency / 2));
-        Self { latency, speed: bytes_per_second.map(|speed| (speed as f64, now)) }
+    pub(super) fn remembered(mean: Option<Duration>) -> Self {
+        Self(mean.map(|mean| (mean, mean / 2)))
     }
 
     /// A probe took so long.
     pub(super) fn answered(&mut self, took: Duration) {
-        self.latency = Some(match self.latency {
+        self.0 = Some(match self.0 {
             None => (took, took / 2),
             // Probes are seconds apart, so each counts more than the samples of the RFC.
             Some((mean, deviation)) => ((mean + took) / 2, (deviation * 3 + mean.abs_diff(took)) / 4),
         });
     }
 
-    /// These bytes took this long.
-    pub(super) fn moved(&mut self, bytes: u64, took: Duration, now: Instant) {
-        let seconds = took.as_secs_f64().max(1e-6);
-        let (sample, gain) = (bytes as f64 / seconds, seconds / (seconds + SPEED_TIME.as_secs_f64()));
-        let mean = self.speed.map_or(sample, |(mean, at)| {
-            // What is old counts less.
-            let kept = (1.0 - gain) / doublings(at, now).exp2();
-            sample + kept * (mean - sample)
-        });
-        self.speed = Some((mean, now));
-    }
-
-    /// Mean time of a probe; zero while nothing is known.
-    pub(super) fn latency(&self) -> Option<Duration> {
-        self.latency.map(|(mean, _)| mean)
-    }
-
-    /// Measured bytes a second.
-    pub(super) fn bytes_per_second(&self) -> Option<u64> {
-        self.speed.map(|(mean, _)| (mean as u64).max(1))
-    }
-
-    /// What a choice may expect: the older the measure, the more.
-    pub(super) fn expected_bytes_per_second(&self, now: Instant) -> Option<u64> {
-        self.speed.map(|(mean, at)| {
-            // More than any number of bytes is the most.
-            ((mean * doublings(at, now).exp2()) as u64).max(1)
-        })
+    /// Mean time of a probe.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.0.map(|(mean, _)| mean)
     }
 
     /// How long a probe may take before the link is doubted.
     pub(super) fn allowance(&self) -> Duration {
-        let usual = self.latency.map_or(Duration::ZERO, |(mean, deviation)| mean + deviation * 4);
+        let usual = self.0.map_or(Duration::ZERO, |(mean, deviation)| mean + deviation * 4);
         usual.clamp(ALLOWANCE_MIN, ALLOWANCE_MAX)
+    }
+}
+
+/// How fast a cable is: exponentially weighted mean of bytes a second, and when it had its last sample. Nothing is known at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Speed(Option<(f64, Instant)>);
+
+impl Speed {
+    /// From what another process has measured.
+    pub(super) fn remembered(bytes_per_second: u64, now: Instant) -> Self {
+        Self(Some((bytes_per_second as f64, now)))
+    }
+
+    /// These bytes took this long.
+    pub(super) fn moved(&mut self, bytes: u64, took: Duration, now: Instant) {
+        let seconds = took.as_secs_f64().max(1e-6);
+        let (sample, gain) = (bytes as f64 / seconds, seconds / (seconds + SPEED_TIME.as_secs_f64()));
+        let mean = self.0.map_or(sample, |(mean, at)| {
+            // What is old counts less.
+            let kept = (1.0 - gain) / doublings(at, now).exp2();
+            sample + kept * (mean - sample)
+        });
+        self.0 = Some((mean, now));
+    }
+
+    /// Measured bytes a second.
+    pub(super) fn bytes_per_second(&self) -> Option<u64> {
+        self.0.map(|(mean, _)| (mean as u64).max(1))
+    }
+
+    /// What a choice may expect: the older the measure, the more.
+    pub(super) fn expected_bytes_per_second(&self, now: Instant) -> Option<u64> {
+        self.0.map(|(mean, at)| {
+            // More than any number of bytes is the most.
+            ((mean * doublings(at, now).exp2()) as u64).max(1)
+        })
     }
 }
 

@@ -86,6 +86,8 @@ fn equal_links_share_what_is_under_way_and_a_fast_one_takes_more() {
     };
     assert_eq!(spread([10_000_000, 10_000_000], 10), [5, 5]);
     assert_eq!(spread([40_000_000, 10_000_000], 10), [8, 2]);
+    assert_eq!(spread([10_000_000, 8_100_000], 10), [5, 5], "measures vary by as much");
+    assert_eq!(spread([10_000_000, 5_000_000], 9), [6, 3]);
 }
 
 #[test]
@@ -149,36 +151,36 @@ fn a_request_waits_behind_others_on_its_link() {
 
 #[test]
 fn a_link_with_long_queues_has_more_time() {
-    let mut measures = Measures::default();
-    assert_eq!(measures.allowance(), ALLOWANCE_MIN);
+    let mut latency = Latency::default();
+    assert_eq!(latency.allowance(), ALLOWANCE_MIN);
     for _ in 0..8 {
-        measures.answered(MS * 300);
+        latency.answered(MS * 300);
     }
-    assert!(measures.allowance() > MS * 300 && measures.allowance() < MS * 500, "{:?}", measures.allowance());
-    measures.answered(Duration::from_secs(20));
-    assert_eq!(measures.allowance(), ALLOWANCE_MAX);
+    assert!(latency.allowance() > MS * 300 && latency.allowance() < MS * 500, "{:?}", latency.allowance());
+    latency.answered(Duration::from_secs(20));
+    assert_eq!(latency.allowance(), ALLOWANCE_MAX);
 }
 
 #[test]
 fn a_speed_follows_its_samples_and_an_old_one_is_doubted() {
     let now = weft_env::Env::system().clock.now();
-    let mut measures = Measures::default();
-    assert_eq!(measures.expected_bytes_per_second(now), None);
-    measures.moved(1_000_000, MS * 100, now);
-    assert_eq!(measures.bytes_per_second(), Some(10_000_000));
+    let mut speed = Speed::default();
+    assert_eq!(speed.expected_bytes_per_second(now), None);
+    speed.moved(1_000_000, MS * 100, now);
+    assert_eq!(speed.bytes_per_second(), Some(10_000_000));
     // A short burst says little.
-    measures.moved(1_000_000, MS, now);
-    assert!(measures.bytes_per_second().unwrap() < 16_000_000);
-    (0..40).for_each(|_| measures.moved(100_000, MS * 100, now));
-    let settled = measures.bytes_per_second().unwrap();
+    speed.moved(1_000_000, MS, now);
+    assert!(speed.bytes_per_second().unwrap() < 16_000_000);
+    (0..40).for_each(|_| speed.moved(100_000, MS * 100, now));
+    let settled = speed.bytes_per_second().unwrap();
     assert!((1_000_000..1_050_000).contains(&settled), "{settled}");
-    let later = measures.expected_bytes_per_second(now + 2 * SPEED_DOUBLES).unwrap();
+    let later = speed.expected_bytes_per_second(now + 2 * SPEED_DOUBLES).unwrap();
     assert!(later.abs_diff(4 * settled) < 8, "{later} of {settled}");
     // An old measure is soon forgotten.
-    measures.moved(1_000_000, MS, now + 10 * SPEED_DOUBLES);
-    assert!(measures.bytes_per_second().unwrap() > 990_000_000, "{measures:?}");
-    measures.moved(0, Duration::ZERO, now);
-    assert!(measures.bytes_per_second().unwrap() > 0);
+    speed.moved(1_000_000, MS, now + 10 * SPEED_DOUBLES);
+    assert!(speed.bytes_per_second().unwrap() > 990_000_000, "{speed:?}");
+    speed.moved(0, Duration::ZERO, now);
+    assert!(speed.bytes_per_second().unwrap() > 0);
 }
 
 #[test]
