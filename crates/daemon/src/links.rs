@@ -163,7 +163,7 @@ pub(super) fn judge(look: &Look) -> Verdict {
     if look.has_other && !matches!(look.standing, Standing::Up) {
         return Verdict::Leave;
     }
-    let is_behind_others = look.idle < look.timeout && look.quiet < look.timeout.saturating_mul(BEHIND_OTHERS);
+    let is_behind_others = look.idle < QUIET && look.quiet < look.timeout.saturating_mul(BEHIND_OTHERS);
     if look.has_other && look.quiet >= look.timeout && !is_behind_others {
         return Verdict::Hedge;
     }

@@ -144,6 +144,8 @@ fn a_request_waits_behind_others_on_its_link() {
     assert_eq!(judge(&behind(500, Some((400, true)))), Verdict::Wait(MS * 80));
     assert_eq!(judge(&behind(3_900, Some((400, true)))), Verdict::Wait(MS * 80));
     assert_eq!(judge(&behind(4_000, None)), Verdict::Hedge);
+    // The others are done: the cable is free, and this one still waits for a packet to be sent again.
+    assert_eq!(judge(&Look { unheard: MS * 5, idle: QUIET, ..look(1_500, None) }), Verdict::Hedge);
     // Then nothing is carried any more.
     assert_eq!(judge(&Look { idle: MS * 150, ..look(500, Some((150, true))) }), Verdict::Leave);
     assert_eq!(judge(&Look { unheard: MS * 5, ..look(1_000, None) }), Verdict::Hedge);
