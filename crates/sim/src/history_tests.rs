@@ -52,7 +52,7 @@ fn what_is_promised_is_kept_by_further_seeds() {
     }
 }
 
-const SEEDS_IN_EVERY_RUN: Range<u64> = 5..14;
+const SEEDS_IN_EVERY_RUN: Range<u64> = 4..13;
 const SEEDS_IN_LONG_RUN: u64 = 40;
 
 #[test]

@@ -7,6 +7,7 @@ use crate::metadata::{MetadataDisk, place_of};
 use crate::model::Loss;
 use crate::node::SimNode;
 use crate::place::Condition;
+use crate::place::http::looked_for;
 use crate::scheduler::env_of;
 use crate::world::{Places, VOLUME, World, node_record, persistently, transfer};
 use parking_lot::Mutex;
@@ -97,6 +98,8 @@ impl World {
         scheduler.kill(process);
         self.disk.disown();
         away.iter().for_each(|place| place.heal());
+        // The book of addresses was beside the metadata.
+        self.places.all().iter().for_each(looked_for);
         *self.loss.lock() = Loss::MetadataDisk;
         self.has_recovered = true;
         Ok(())

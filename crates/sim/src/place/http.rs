@@ -378,6 +378,14 @@ fn is_found_soon(place: &Arc<Place>) {
     }
 }
 
+/// Users know its first addresses only. If it has moved they have to find it.
+pub fn looked_for(place: &Arc<Place>) {
+    if place.machine().is_some_and(|machine| machine.moves() > 0) {
+        place.set_unreachable(Unreachable::Moved, true);
+        is_found_soon(place);
+    }
+}
+
 /// Makes the connections of a process.
 struct Dialer {
     network: Arc<Network>,
