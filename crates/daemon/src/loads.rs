@@ -63,7 +63,7 @@ impl Load {
         self.0.lock().speed
     }
 
-    /// A request of so many bytes begins.
+    /// A request of this many bytes begins.
     pub(super) fn begin(&self, bytes: u64, now: Instant) {
         let mut state = self.0.lock();
         if state.requests == 0 {
@@ -73,7 +73,7 @@ impl Load {
         state.bytes += bytes;
     }
 
-    /// A request that began with so many bytes has ended.
+    /// A request that began with this many bytes has ended.
     pub(super) fn end(&self, bytes: u64, now: Instant) {
         let mut state = self.0.lock();
         state.requests -= 1;

@@ -16,7 +16,7 @@ fn unwatched() -> Arc<Progress> {
     Arc::new(Progress::new(&Env::system().clock))
 }
 
-/// Two daemons of one machine take turns: the cable is as fast as both together, whoever had it last.
+/// Two daemons of one machine take turns: the cable is as fast as both together, whichever had it last.
 #[tokio::test]
 async fn a_cable_is_as_fast_as_all_that_moves_over_it() {
     let (load, links, now) = (Load::default(), [unwatched(), unwatched()], Env::system().clock.now());

@@ -95,7 +95,7 @@ impl WriteBack {
             }
             Err(error) => Err(VfsError::Write(error)),
         };
-        // Before those are told who wait for it: whoever notes then what is settled counts it.
+        // Before those are told who wait for it: what is noted then as settled counts it.
         drop(upload.may_be_committed);
         if let Err(error) = committed {
             if let VfsError::Meta(MetaError::Superseded(why)) = &error {
