@@ -276,15 +276,13 @@ impl Place {
     /// A bit of one of its shards turns. False: there is none.
     pub fn rot(&self, scheduler: &Scheduler) -> bool {
         let mut state = self.state.lock();
-        let keys: Vec<ShardKey> = state.shards.keys().copied().collect();
-        keys.get(scheduler.below(keys.len() as u64) as usize).is_some_and(|key| state.rot(*key, scheduler))
+        state.any_key(scheduler).is_some_and(|key| state.rot(key, scheduler))
     }
 
     /// A sector under one of its shards cannot be read any more. False: there is none.
     pub fn lose_sector(&self, scheduler: &Scheduler) -> bool {
         let mut state = self.state.lock();
-        let keys: Vec<ShardKey> = state.shards.keys().copied().collect();
-        keys.get(scheduler.below(keys.len() as u64) as usize).is_some_and(|key| state.unreadable.insert(*key))
+        state.any_key(scheduler).is_some_and(|key| state.unreadable.insert(key))
     }
 
     /// A bit turns in each of its shards of data. How many there are.
@@ -474,6 +472,11 @@ impl Place {
 }
 
 impl State {
+    fn any_key(&self, scheduler: &Scheduler) -> Option<ShardKey> {
+        let index = scheduler.below(self.shards.len() as u64) as usize;
+        self.shards.keys().nth(index).copied()
+    }
+
     fn is_damaged(&self, key: &ShardKey) -> bool {
         self.rotten.contains(key) || self.unreadable.contains(key)
     }

@@ -10,7 +10,7 @@
 //! admit:    a writer waits while all files together hold too much
 //! ```
 //!
-//! `write_back.rs` does what this decides. It knows a file by an `F`.
+//! `write_back.rs` does what this decides. It knows a file by an `F`. Start reading at [`Flush::changed`], then [`Flush::due`].
 
 use crate::error::VfsError;
 use std::collections::{BTreeMap, BTreeSet};

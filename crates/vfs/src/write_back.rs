@@ -14,7 +14,7 @@
 //! `durable.rs` (the steps of an fsync), and `buffer.rs` (which bytes). `commit.rs` has the commit thread, `saving.rs` what
 //! programs wait for. Start reading at [`WriteBack::write`].
 //!
-//! A file's lock is taken before that of [`Flush`], under which nobody waits for anything but a change of it.
+//! A file's lock is taken before that of [`Flush`], under which threads wait for nothing but a change of it.
 //!
 //! [`Buffer::completion`]: crate::buffer::Buffer::completion
 

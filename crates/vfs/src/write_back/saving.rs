@@ -127,7 +127,7 @@ impl WriteBack {
     }
 
     /// A descriptor is closed. That waits for nothing while all is well; while nodes take nothing, or have no places for what
-    /// the policy says, the file's bytes are tried now, so that who closes is told. Where others use the volume, too, they see from now on
+    /// the policy says, the file's bytes are tried now, so that the program that closes learns of a failure. Where others use the volume, too, they see from now on
     /// what was written.
     pub fn close(&self, file: &Arc<File>, is_for_writing: bool, told: &AtomicU64) -> Result<(), VfsError> {
         let is_due = is_for_writing && (self.store.is_shared() || self.is_in_doubt(&file.lock())?);
