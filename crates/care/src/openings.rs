@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 use weft_env::planted::{Planted, has_planted};
 use weft_format::records::Opening;
-use weft_transfer::Transfer;
+use weft_transfer::{SetBack, Transfer};
 
 /// A job that is running asks again this often.
 pub const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -44,6 +44,17 @@ pub async fn check(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(),
     Ok(())
 }
 
+/// Asks the nodes whether the metadata was set back to an earlier moment.
+async fn check_history(catalogue: &dyn Catalogue, transfer: &Transfer) -> Result<(), CatalogueError> {
+    match transfer.set_back(|| catalogue.reached()).await? {
+        None => Ok(()),
+        Some(SetBack { why, .. }) => {
+            transfer.halt(&why);
+            Err(CatalogueError::Superseded(why))
+        }
+    }
+}
+
 /// Does `work` while the metadata is the volume's. It asks before the work and from time to time during it, and cancels the job when the
 /// answer is no.
 ///
@@ -56,6 +67,7 @@ pub async fn guarded<T>(
     work: impl Future<Output = Result<T, CareError>>,
 ) -> Result<T, CareError> {
     check(catalogue, transfer).await?;
+    check_history(catalogue, transfer).await?;
     tokio::pin!(work);
     loop {
         tokio::select! {

@@ -31,6 +31,7 @@ mod rm;
 mod scrub;
 mod session;
 mod status;
+mod sync;
 mod trash;
 mod umount;
 
@@ -60,6 +61,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
             "format",
             "mount",
             "umount",
+            "sync",
             "backup",
             "restore",
             "protect",
@@ -126,6 +128,8 @@ pub enum Command {
     Guard(guard::Arguments),
     /// Unmount a volume, and wait until everything is on the nodes
     Umount(umount::Arguments),
+    /// Wait until everything written to a mount is on the nodes, names included
+    Sync(sync::Arguments),
     /// Copy files into a volume, mounted or not
     Put(put::Arguments),
     /// Copy files out of a volume, mounted or not
@@ -194,6 +198,7 @@ pub fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Mount(arguments) => mount::run(&arguments),
         Command::Guard(arguments) => guard::run(&arguments),
         Command::Umount(arguments) => umount::run(&arguments),
+        Command::Sync(arguments) => sync::run(&arguments),
         Command::Put(arguments) => put::run(&arguments),
         Command::Get(arguments) => get::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),

@@ -9,8 +9,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use weft_care::{Catalogue, CatalogueError, Renewed, Summed, Surveyed};
 use weft_env::Env;
 use weft_format::records::{
-    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, RetainedRecord, SegmentRecord,
-    Succession, SumsRecord, Timestamp, Wanted,
+    DamageRecord, DamagedShard, LeaseRecord, NodeRecord, Opening, OpeningsRecord, Reached, RetainedRecord,
+    SegmentRecord, Succession, SumsRecord, Timestamp, Wanted,
 };
 use weft_format::removal::{Expired, Item, Queued, Removable};
 use weft_format::{Ino, NodeId, SegmentId, ShardKey};
@@ -157,6 +157,10 @@ impl Catalogue for StoreCatalogue {
 
     fn openings(&self) -> Result<OpeningsRecord, CatalogueError> {
         self.ask(|store| store.openings())
+    }
+
+    fn reached(&self) -> Result<Option<Reached>, CatalogueError> {
+        self.ask(|store| store.reached())
     }
 
     fn renew_opening(&self) -> Result<Option<Opening>, CatalogueError> {

@@ -29,7 +29,7 @@ pub use object::{
 pub use openings::{Fate, Latest, NOBODY_COMMITS, OPENINGS, Opening, OpeningsRecord, opening_key};
 pub use placement::PlacementRule;
 pub use policy::{CELL_BYTES, Later, PolicyRecord, SEGMENT_BYTES, Sizes, Wanted, wanted};
-pub use replica::{Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, first_replica, is_replica, replica_id};
+pub use replica::{Reached, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, first_replica, is_replica, replica_id};
 pub use retained::{RetainedRecord, Succession};
 pub use segment::{Origin, SegmentRecord, ShardLocation};
 pub use sums::{SegmentSum, SumsRecord};

@@ -349,6 +349,29 @@ impl Rig {
         self.weft(["node", "replace", &self.meta, &name, &format!("new-{}", folder_name(&name))]).map(drop)
     }
 
+    /// Takes away the folder of a node of [`Rig::over_folders`], as when its disk is unplugged.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be taken away.
+    pub fn unplug_folder(&self, node: usize) -> Result<(), String> {
+        let [folder, unplugged] = self.folder_and_elsewhere(node);
+        fs::rename(&folder, unplugged).map_err(named("a folder", &folder))
+    }
+
+    /// Brings back what [`Rig::unplug_folder`] took away.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be brought back.
+    pub fn plug_folder(&self, node: usize) -> Result<(), String> {
+        let [folder, unplugged] = self.folder_and_elsewhere(node);
+        fs::rename(unplugged, &folder).map_err(named("a folder", &folder))
+    }
+
+    fn folder_and_elsewhere(&self, node: usize) -> [PathBuf; 2] {
+        let name = folder_name(&node_name(node));
+        [self.path(&name), self.path(&format!("unplugged-{name}"))]
+    }
+
     /// Runs a command as [`Rig::weft_to_nowhere`] does, and measures its process. Status 2 and 3 say that something is left to do.
     ///
     /// # Errors

@@ -340,6 +340,11 @@ pub trait History: Send + Sync {
     /// The last transaction.
     fn last(&self) -> Result<u64, KvError>;
 
+    /// The last transaction before an owner's first one, which may be of opening alone; `None`: this process is no owner, or opening changes nothing.
+    fn entered_at(&self) -> Option<u64> {
+        None
+    }
+
     /// What transactions after this one changed; `None`: more than `keys_max` keys, or some of it is forgotten.
     fn changes_after(&self, after: u64, keys_max: usize) -> Result<Option<Changes>, KvError>;
 

@@ -59,7 +59,7 @@ pub use readahead::Readahead;
 pub use rebuild::Rebuilt;
 pub use recode::{MergeCandidates, Recoded};
 pub use remove::Removal;
-pub use replicas::{FoundReplica, FoundReplicas, UnreadableReplica};
+pub use replicas::{FoundReplica, FoundReplicas, SetBack, UnreadableReplica};
 pub use scheduler::Profile;
 pub use soundness::{Soundness, Usable};
 pub use transfer::{Settings, Transfer};

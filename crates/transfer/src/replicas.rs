@@ -4,6 +4,7 @@
 //! No record says where a piece is. A caller that wants to know lists the nodes ([`Transfer::find_replicas`]); what a node does not list is not
 //! known to be gone.
 
+use crate::bounded::within;
 use crate::error::WriteError;
 use crate::in_flight::{Call, InFlight};
 use crate::transfer::Transfer;
@@ -11,7 +12,8 @@ use crate::write::WriteRequest;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weft_format::records::{Replica, ReplicaHeader, first_replica, is_replica};
+use std::time::Duration;
+use weft_format::records::{Reached, Replica, ReplicaHeader, first_replica, is_replica};
 use weft_format::removal::{Candidate, Evidence, Verdict, may_remove};
 use weft_format::shard::{FRAME_PAYLOAD_BYTES, ShardHeader, ShardIdentity, frames_range, verify_frames, verify_object};
 use weft_format::{Generation, NodeId, SegmentId, ShardIndex, ShardKey, VolumeId};
@@ -22,6 +24,8 @@ use weft_nodes::{Node, NodeError, NodeErrorKind};
 const PAGE: usize = 1024;
 /// Pieces of one node, far beyond what is kept: a node that lists more is faulty.
 const PIECES_MAX: usize = 1 << 20;
+/// A node that takes longer to list pieces when a volume is opened is not waited for: some list all they hold for that.
+const LOOK_DEADLINE: Duration = Duration::from_secs(2);
 /// Headers read at one time.
 const READS: usize = 16;
 
@@ -32,6 +36,15 @@ pub struct FoundReplica {
     pub header: ReplicaHeader,
     /// Under which names at which nodes.
     pub copies: Vec<(NodeId, ShardKey)>,
+}
+
+/// Metadata that was set back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetBack {
+    /// Nodes have its changes up to this transaction.
+    pub later: u64,
+    /// Why it changes nothing.
+    pub why: String,
 }
 
 /// Why no copy of a piece can be used.
@@ -62,50 +75,94 @@ impl Transfer {
     pub fn find_replicas<'a>(&'a self, known: &'a BTreeMap<SegmentId, ReplicaHeader>) -> Call<'a, FoundReplicas> {
         Box::pin(async move {
             let inner = &self.inner;
+            let before_first = SegmentId(first_replica().0 - 1);
             let mut lists = InFlight::new();
             for node in inner.fleet.handles(inner.class).values().map(|handle| handle.id) {
-                let listed = inner.call_while_busy(node, 0, |node| async move { list(&*node).await });
+                let listed =
+                    inner.call_while_busy(node, 0, move |node| async move { list(&*node, before_first).await });
                 lists.push(node, Box::pin(listed));
             }
-            let mut found = FoundReplicas::default();
-            let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
-            while let Some((node, listed)) = lists.next().await {
-                match listed {
-                    Ok(keys) => {
-                        found.listed.insert(node);
-                        keys.into_iter().for_each(|key| copies.entry(key.segment).or_default().push((node, key)));
-                    }
-                    Err(error) => {
-                        found.silent.insert(node, error.to_string());
-                    }
-                }
-            }
-            let mut left = copies.into_iter();
-            loop {
-                let mut reads = InFlight::new();
-                for (segment, copies) in left.by_ref().take(READS) {
-                    let known = known.get(&segment).copied();
-                    reads.push(
-                        (segment, copies.clone()),
-                        Box::pin(async move {
-                            match known {
-                                Some(header) => Ok(header),
-                                None => self.read_header(&copies).await,
-                            }
-                        }),
-                    );
-                }
-                if reads.is_empty() {
-                    return found;
-                }
-                while let Some(((segment, copies), header)) = reads.next().await {
-                    match header {
-                        Ok(header) => drop(found.pieces.insert(segment, FoundReplica { header, copies })),
-                        Err(why) => drop(found.unreadable.insert(segment, why)),
-                    }
-                }
-            }
+            self.headers_of(lists, known, usize::MAX).await
         })
+    }
+
+    /// Was metadata set back to an earlier moment, as after its disk was set back to a snapshot? `reached` says how far it has come. `None`: nodes that
+    /// answer have no piece of its replica of a later moment.
+    ///
+    /// # Errors
+    /// Those of `reached`.
+    pub async fn set_back<E>(&self, reached: impl Fn() -> Result<Option<Reached>, E>) -> Result<Option<SetBack>, E> {
+        let Some(before) = reached()? else { return Ok(None) };
+        let told = |reached: Reached, later| Some(SetBack { later, why: reached.refusal(later) });
+        if let Some(later) = before.later {
+            return Ok(told(before, later));
+        }
+        let Some(later) = self.find_later(before).await else { return Ok(None) };
+        // Another process that owns it may have come further meanwhile.
+        let now = reached()?.unwrap_or(before);
+        Ok(if now.is_before(&later) { told(now, later.upto) } else { None })
+    }
+
+    /// A piece of a later moment, the latest, of nodes that list theirs soon.
+    fn find_later(&self, reached: Reached) -> Call<'_, Option<ReplicaHeader>> {
+        Box::pin(async move {
+            let handles = self.inner.fleet.handles(self.inner.class);
+            let mut lists = InFlight::new();
+            for handle in handles.values() {
+                let listed = list(&*handle.node, reached.last_id());
+                lists.push(handle.id, Box::pin(within(self.inner.fleet.clock(), LOOK_DEADLINE, listed)));
+            }
+            let found = self.headers_of(lists, &BTreeMap::new(), READS).await;
+            let headers = found.pieces.into_values().map(|found| found.header);
+            headers.filter(|header| reached.is_before(header)).max_by_key(|header| header.upto)
+        })
+    }
+
+    async fn headers_of(
+        &self,
+        mut lists: InFlight<'_, NodeId, Result<Vec<ShardKey>, NodeError>>,
+        known: &BTreeMap<SegmentId, ReplicaHeader>,
+        count_max: usize,
+    ) -> FoundReplicas {
+        let mut found = FoundReplicas::default();
+        let mut copies: BTreeMap<SegmentId, Vec<(NodeId, ShardKey)>> = BTreeMap::new();
+        while let Some((node, listed)) = lists.next().await {
+            match listed {
+                Ok(keys) => {
+                    found.listed.insert(node);
+                    keys.into_iter().for_each(|key| copies.entry(key.segment).or_default().push((node, key)));
+                }
+                Err(error) => {
+                    found.silent.insert(node, error.to_string());
+                }
+            }
+        }
+        let needless = copies.len().saturating_sub(count_max);
+        let mut left = copies.into_iter().skip(needless);
+        loop {
+            let mut reads = InFlight::new();
+            for (segment, copies) in left.by_ref().take(READS) {
+                let known = known.get(&segment).copied();
+                reads.push(
+                    (segment, copies.clone()),
+                    Box::pin(async move {
+                        match known {
+                            Some(header) => Ok(header),
+                            None => self.read_header(&copies).await,
+                        }
+                    }),
+                );
+            }
+            if reads.is_empty() {
+                return found;
+            }
+            while let Some(((segment, copies), header)) = reads.next().await {
+                match header {
+                    Ok(header) => drop(found.pieces.insert(segment, FoundReplica { header, copies })),
+                    Err(why) => drop(found.unreadable.insert(segment, why)),
+                }
+            }
+        }
     }
 
     /// Of the first copy that has one.
@@ -206,10 +263,9 @@ fn is_silence(kind: NodeErrorKind) -> bool {
     matches!(kind, Unavailable | TimedOut | Busy | WrongNode | Denied)
 }
 
-/// All pieces that a node has.
-async fn list(node: &dyn Node) -> Result<Vec<ShardKey>, NodeError> {
-    let before_first = SegmentId(first_replica().0 - 1);
-    let last = ShardKey { segment: before_first, generation: Generation(u32::MAX), index: ShardIndex(u16::MAX) };
+/// All pieces with greater ids than this one that a node has.
+async fn list(node: &dyn Node, after: SegmentId) -> Result<Vec<ShardKey>, NodeError> {
+    let last = ShardKey { segment: after, generation: Generation(u32::MAX), index: ShardIndex(u16::MAX) };
     let mut keys: Vec<ShardKey> = Vec::new();
     loop {
         let page = node.list(Some(keys.last().copied().unwrap_or(last)), PAGE).await?;

@@ -60,7 +60,7 @@ async fn corrupt(node: &MemoryNode, key: ShardKey) {
 async fn pieces_are_found_and_read_as_long_as_one_copy_is_sound() {
     let nodes = nodes(4);
     let transfer = transfer(&nodes);
-    let (small, large) = (replica_id(3, 11), replica_id(3, 12));
+    let (small, large) = (replica_id(3, 11, 0), replica_id(3, 12, 0));
     let written = transfer.write_replica(small, &piece(0, 10), 3).await.expect("written");
     assert_eq!(written.copies.len(), 3);
     transfer.write_replica(large, &piece(1, 100_000), 3).await.expect("written");
@@ -88,7 +88,7 @@ async fn pieces_are_found_and_read_as_long_as_one_copy_is_sound() {
 async fn a_piece_with_no_sound_copy_says_why() {
     let nodes = nodes(2);
     let transfer = transfer(&nodes);
-    let id = replica_id(3, 11);
+    let id = replica_id(3, 11, 0);
     let written = transfer.write_replica(id, &piece(0, 10), 2).await.expect("written");
     for (node, key) in &written.copies {
         corrupt(&nodes.iter().find(|(id, _)| id == node).expect("a node").1, *key).await;

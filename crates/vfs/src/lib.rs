@@ -57,7 +57,7 @@ pub use compact::{Compacted, Demand};
 pub use deleted::{Expired, PURGE_XATTR, RESTORE_XATTR, deleted_value};
 pub use error::VfsError;
 pub use locks::LockRequest;
-pub use names::POLICY_XATTR;
+pub use names::{POLICY_XATTR, SYNC_XATTR};
 pub use policies::{policy_for, policy_text};
 pub use reader::{ReadFile, Reader};
 pub use request::{AttributeChange, DirectoryEntry, Handle, SetTime, Statfs};

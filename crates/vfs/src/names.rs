@@ -23,6 +23,9 @@ const NAME_BYTES_MAX: usize = 255;
 /// The policy of a directory or file, as an extended attribute: `getfattr -n user.weft.policy DIR`, `setfattr -n user.weft.policy -v rs:4+2 DIR`.
 pub const POLICY_XATTR: &[u8] = b"user.weft.policy";
 
+/// Set on the root directory, it asks for what sync(2) does not tell a FUSE file system: that everything written so far is on the nodes, names included.
+pub const SYNC_XATTR: &[u8] = b"user.weft.sync";
+
 /// Cookies of `.` and `..`; the store's begin after them.
 const DOT_COOKIE: u64 = 1;
 const DOT_DOT_COOKIE: u64 = 2;
@@ -373,10 +376,10 @@ impl Volume {
     }
 
     /// Sets an extended attribute; [`POLICY_XATTR`] sets the policy of a directory, for what is made in it from now on, or of a
-    /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted, [`PURGE_XATTR`] lets go of it.
+    /// file, [`RESTORE_XATTR`] of the root directory brings back what was deleted, [`PURGE_XATTR`] lets go of it, [`SYNC_XATTR`] writes everything.
     ///
     /// # Errors
-    /// As setxattr(2); a policy that is none; what is only for the owner.
+    /// As setxattr(2); a policy that is none; what is only for the owner; what cannot be written.
     pub fn set_xattr(
         &self,
         caller: &Caller,
@@ -411,6 +414,9 @@ impl Volume {
         }
         if name == PURGE_XATTR && ino == Ino::ROOT {
             return self.purge_named(caller, value);
+        }
+        if name == SYNC_XATTR && ino == Ino::ROOT {
+            return self.sync_to_nodes();
         }
         refuse_unenforced(name)?;
         let time = self.now();

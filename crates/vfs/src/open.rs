@@ -23,6 +23,7 @@ use weft_nodes::{Kinds, Node, NodeAt, NodeIdentity};
 use weft_transfer::{DiskRoom, Fleet, Transfer};
 
 pub use crate::node_watcher::Members;
+pub use crate::openings::refusal;
 
 /// Opens the metadata at `url`. `mountpoint` is what others are told about an owner. All that is
 /// opened over it has its `env`.
@@ -114,6 +115,9 @@ fn limited(node: Arc<dyn Node>, limits: NodeLimits) -> Arc<dyn Node> {
 /// again in the background.
 const GREETING: Duration = Duration::from_secs(2);
 
+/// Who only reads is told that the metadata is not the volume's if nodes say so within this time.
+const READER_GREETING: Duration = Duration::from_millis(300);
+
 /// The engine that moves segments between this process and the nodes. Asks none of them anything.
 ///
 /// # Errors
@@ -128,12 +132,32 @@ pub fn open_transfer(
     Ok(Transfer::new(store.volume().volume, fleet, settings, runtime))
 }
 
-/// Asks the nodes for their room and for newer openings, and takes the next one.
+/// Asks the nodes for their room and whether they know of later metadata, and takes the next opening.
 async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
     let latest = store.openings()?.latest.map(|latest| latest.opening);
     let greeting = transfer.fleet().refresh_space_within(GREETING);
-    let ((), known) = tokio::join!(greeting, transfer.look_for_openings(latest));
+    let (looks, set_back) = (transfer.look_for_openings(latest), transfer.set_back(|| store.reached_before()));
+    let ((), known, set_back) = tokio::join!(greeting, looks, set_back);
+    if let (None, Some(set_back)) = (known.newer, set_back?) {
+        if let Err(error) = store.note_set_back(set_back.later) {
+            tracing::debug!(%error, "that the metadata was set back is not noted: nodes say so again");
+        }
+        return Err(MetaError::Superseded(set_back.why));
+    }
     openings::take(store, transfer, &known).await
+}
+
+/// Tells who only reads that the metadata is not the volume's, where that is known soon.
+async fn tell_reader(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
+    match store.env().clock.timeout(READER_GREETING, openings::refusal(store, transfer)).await {
+        Ok(why) => {
+            if let Some(why) = why? {
+                tracing::warn!("{why}");
+            }
+            Ok(())
+        }
+        Err(_) => Ok(()),
+    }
 }
 
 /// The metadata at `url`, owned by this process for a change without a volume: it has taken an opening.
@@ -160,6 +184,7 @@ pub fn open_reader(
     let store = open_store(url, Access::Shared, None, env)?;
     let transfer = open_transfer(&store, opener, transfer_settings, runtime)?;
     let runtime = transfer.runtime().clone();
+    runtime.block_on(tell_reader(&store, &transfer))?;
     Ok(Reader::new(store, transfer, runtime))
 }
 
@@ -203,8 +228,8 @@ pub fn start_volume(
 ) -> Result<Arc<Volume>, VfsError> {
     let runtime = transfer.runtime().clone();
     if settings.read_only {
-        // A copy of the metadata may be read, so nobody is asked about openings.
-        runtime.block_on(transfer.fleet().refresh_space_within(GREETING));
+        let greeting = transfer.fleet().refresh_space_within(GREETING);
+        runtime.block_on(async { tokio::join!(greeting, tell_reader(&store, &transfer)).1 })?;
     } else {
         runtime.block_on(begin(&store, &transfer))?;
     }

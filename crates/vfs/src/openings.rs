@@ -27,6 +27,21 @@ pub(crate) async fn take(store: &Store, transfer: &Transfer, known: &KnownOpenin
     }
 }
 
+/// Why metadata that is only read is not the volume's, as far as nodes that answer know; `None`: it is.
+///
+/// # Errors
+/// Metadata cannot be read.
+pub async fn refusal(store: &Store, transfer: &Transfer) -> Result<Option<String>, MetaError> {
+    let latest = store.openings()?.latest.map(|latest| latest.opening);
+    let (known, set_back) = tokio::join!(transfer.look_for_openings(latest), transfer.set_back(|| store.reached()));
+    // The owner may have taken another one since.
+    let newer = match known.newer {
+        Some(newer) if !has_taken(store, newer)? => Some(newer.refuses(latest)),
+        _ => None,
+    };
+    Ok(newer.or(set_back?.map(|set_back| set_back.why)))
+}
+
 /// Is it an opening of the same metadata, by another process? The metadata has each before the nodes do.
 fn has_taken(store: &Store, other: Opening) -> Result<bool, MetaError> {
     let latest = store.openings()?.latest.map(|latest| latest.opening);

@@ -139,6 +139,15 @@ impl Volume {
         self.write_back.sync_all()
     }
 
+    /// The same, and the names are on the nodes, too, where this process brings them there.
+    ///
+    /// # Errors
+    /// The first failure to write; nodes do not take the names.
+    pub fn sync_to_nodes(&self) -> Result<(), VfsError> {
+        self.sync()?;
+        Ok(self.store.sync_to_nodes()?)
+    }
+
     /// What runs transfers; and what of a gateway has to wait beside its requests.
     pub fn runtime(&self) -> &Runtime {
         self.segments.runtime()

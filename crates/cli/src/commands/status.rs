@@ -62,6 +62,7 @@ fn text(arguments: &Arguments, Status { summary, report: status, annual_losses }
     let meta = &*arguments.meta;
     let tally = &status.tally;
     let mut text = format!("{summary}\n\n");
+    text.extend(status.superseded.iter().map(|why| format!("{why}\n\n")));
     text += &format!("volume {meta}, {}", count(status.inode_count, "inode"));
     text += &format!(", {} in use", render::bytes(status.live_bytes));
     text += &format!(", room for {} more by {}", render::bytes(status.room.free_bytes), status.room.policy);

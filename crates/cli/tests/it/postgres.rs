@@ -7,7 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 use weft_meta::servers::Postgres;
 
 type Volume = Served<Postgres>;
@@ -239,4 +240,22 @@ fn a_password_comes_from_the_environment_or_a_file_and_is_never_shown() {
     let in_address = sandbox.weft(["status", &url.replace("guarded@", "guarded:right-secret@")]);
     let refused = in_address.stderr;
     assert!(refused.contains("guarded:***@") && !refused.contains("secret"), "{refused}");
+}
+
+/// Fifty clients at once are more than a server with default settings has connections for.
+#[test]
+fn a_server_without_a_connection_left_is_asked_again_until_others_go() {
+    let (server, sandbox) = (Postgres::start(), Sandbox::empty());
+    server.psql("CREATE USER few CONNECTION LIMIT 1");
+    let url = format!("postgres://few@127.0.0.1:{}/weft", server.port());
+    thread::scope(|scope| {
+        let held = scope.spawn(|| server.psql_at("dbname=weft user=few", "SELECT pg_sleep(1.5)"));
+        let held_count = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'few'";
+        until("its connection is taken", || server.psql(held_count) == "1");
+        let began = Instant::now();
+        let said = sandbox.weft(["status", &url]).sentence();
+        assert!(said.contains("there is no metadata store"), "{said}");
+        assert!(began.elapsed() > Duration::from_millis(500), "it was let in while another had the only connection");
+        held.join().expect("it has slept");
+    });
 }

@@ -100,6 +100,61 @@ fn after_an_unmount_everything_comes_back_without_the_metadata_and_two_of_six_no
 }
 
 #[test]
+fn what_sync_has_waited_for_survives_the_machine_and_two_nodes() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let write_unsynced = |number| fs::write(sandbox.file(&format!("f{number}")), content(number)).expect("written");
+    for numbers in [0..3, 3..6] {
+        numbers.for_each(write_unsynced);
+        sandbox.weft(["sync", &sandbox.mnt()]).ok();
+    }
+    sandbox.kill_mount();
+    lose(&sandbox);
+    recover(&sandbox);
+    sandbox.mount();
+    check(&sandbox, 0..6);
+    let said = sandbox.weft(["sync", &sandbox.path("node1")]).sentence();
+    assert!(said.contains("node1"), "{said}");
+}
+
+/// As of a virtual machine that goes back to its snapshot of a moment ago.
+#[test]
+fn metadata_that_was_set_back_is_read_and_changed_by_nobody_until_it_is_recovered() {
+    let sandbox = Sandbox::mounted("rs:4+2");
+    let written_and_on_nodes = |number| {
+        let before = transaction(&sandbox);
+        write(&sandbox, number);
+        until("it is in the metadata, and on the nodes", || {
+            let last = transaction(&sandbox);
+            last > before && replicated(&sandbox) >= last
+        });
+    };
+    written_and_on_nodes(0);
+    let files = ["", "-wal", "-intents", "-owner"].map(|suffix| sandbox.path(&format!("meta.db{suffix}")));
+    let snapshot = files.each_ref().map(|path| fs::read(path).expect("read"));
+    written_and_on_nodes(1);
+    sandbox.kill_mount();
+    // In place: metadata knows its inode.
+    files.iter().zip(snapshot).for_each(|(path, bytes)| fs::write(path, bytes).expect("written"));
+    for change in [
+        &["gc", "--grace", "0", "meta.db"][..],
+        &["rm", "meta.db", "/f0"],
+        &["repair", "meta.db"],
+        &["mount", "meta.db", "mnt"],
+    ] {
+        let said = sandbox.weft(change).sentence();
+        assert!(said.contains("as it was earlier") && said.contains("weft recover"), "{change:?}: {said}");
+    }
+    let read = sandbox.weft(["get", "meta.db", "/f0", "back"]);
+    assert!(read.stderr.contains("as it was earlier"), "{}", read.stderr);
+    assert!(fs::read(sandbox.path("back")).expect("read") == content(0));
+    assert!(sandbox.weft(["status", "meta.db"]).ok().contains("as it was earlier"));
+    lose(&sandbox);
+    recover(&sandbox);
+    sandbox.mount();
+    check(&sandbox, 0..2);
+}
+
+#[test]
 fn a_killed_mount_leaves_its_names_on_the_nodes() {
     let sandbox = Sandbox::mounted("rs:4+2");
     (0..20).for_each(|number| write(&sandbox, number));

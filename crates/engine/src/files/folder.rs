@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
-use weft_vfs::{POLICY_XATTR, PURGE_XATTR, RESTORE_XATTR, deleted_value};
+use weft_vfs::{POLICY_XATTR, PURGE_XATTR, RESTORE_XATTR, SYNC_XATTR, deleted_value};
 
 /// The longest text of a policy that is read back.
 const POLICY_BYTES_MAX: usize = 1024;
@@ -96,10 +96,17 @@ impl FolderTree {
         Ok((opened.map_err(|errno| self.failure(parent, errno))?, name))
     }
 
-    /// Tells a mount to restore or purge a deleted file.
-    fn tell(&self, request: &[u8], deleted_ms: u64, ino: Ino) -> Result<()> {
+    /// Waits until everything that was written to the mount before is on the nodes, names included.
+    ///
+    /// # Errors
+    /// It cannot be written, or nodes do not take it; the mount's log says why.
+    pub fn sync(&self) -> Result<()> {
+        self.tell(SYNC_XATTR, "")
+    }
+
+    /// Tells a mount to do something that is no call of a file system.
+    fn tell(&self, request: &[u8], value: &str) -> Result<()> {
         let name = std::str::from_utf8(request).unwrap_or_default();
-        let value = deleted_value(deleted_ms, ino);
         let root = self.handle(Path::new("/"))?;
         let told = rustix::fs::setxattr(root.path(), name, value.as_bytes(), XattrFlags::empty());
         told.map_err(|errno| FilesError::Stream(errno.into()))
@@ -268,11 +275,11 @@ impl Tree for FolderTree {
     }
 
     fn restore(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
-        self.tell(RESTORE_XATTR, deleted_ms, ino)
+        self.tell(RESTORE_XATTR, &deleted_value(deleted_ms, ino))
     }
 
     fn purge(&self, deleted_ms: u64, ino: Ino) -> Result<()> {
-        self.tell(PURGE_XATTR, deleted_ms, ino)
+        self.tell(PURGE_XATTR, &deleted_value(deleted_ms, ino))
     }
 
     fn is_volume(&self) -> bool {

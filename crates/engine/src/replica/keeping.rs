@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_env::planted::{Planted, has_planted};
-use weft_format::records::{NodeState, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
+use weft_format::records::{NodeState, Reached, Replica, ReplicaHeader, ReplicaKind, ReplicaSlot, replica_id};
 use weft_format::{NodeId, SegmentId, ShardKey};
 use weft_meta::kv::{Changes, History, KvError};
 use weft_meta::{MetaError, Store, is_passing, without_secrets};
@@ -35,6 +35,9 @@ pub enum ReplicaError {
     /// Nobody to give it to.
     #[error("the volume has no node that takes it: add one with `weft node add`")]
     NoNodes,
+    /// The metadata is an earlier state of itself.
+    #[error("{0}")]
+    SetBack(String),
     /// Something that was stored does not follow what was stored before.
     #[error("the nodes have no complete replica yet: a new one is stored")]
     Behind,
@@ -68,6 +71,8 @@ pub(super) struct Keeping {
     part_failure: Option<String>,
     /// Pieces stored so far.
     stored: Arc<AtomicU64>,
+    /// What tells the next piece from others of its moment; another process may have given out the same.
+    nonce: AtomicU64,
 }
 
 /// A snapshot of which each round stores a part.
@@ -99,6 +104,7 @@ impl Keeping {
             under_way: None,
             part_failure: None,
             stored: Arc::default(),
+            nonce: AtomicU64::new(store.env().rng.next_u64()),
             store,
         })
     }
@@ -118,6 +124,7 @@ impl Keeping {
     pub async fn round(&mut self, history: &dyn History) -> Result<bool, ReplicaError> {
         self.copies = self.count_copies()?;
         self.look().await;
+        self.look_back()?;
         let last = history.last()?;
         if self.under_way.is_none() && chain::is_snapshot_due(self.chain.as_ref(), last, self.sizes) {
             self.begin_snapshot(history, last)?;
@@ -220,14 +227,29 @@ impl Keeping {
     }
 
     fn link(&mut self) {
-        // Of openings of which nothing is known any more all may be.
-        let next = |chain: &Chain| {
-            let mut from = self.starts.range(chain.opening()..).map(|(number, began)| (*number, began));
-            from.next().filter(|(number, _)| *number == chain.opening()).and(from.next()).map(|(_, began)| began)
+        let newest = chain::newest(&self.headers(), Some(self.lineage));
+        // Of openings of which nothing is known any more all may be of a lost past.
+        let is_known = |chain: &Chain| chain.opening() == self.opening || self.starts.contains_key(&chain.opening());
+        self.chain = newest.filter(is_known);
+    }
+
+    /// Was the metadata set back, by a moment of which nodes told nothing when it was opened?
+    fn look_back(&self) -> Result<(), ReplicaError> {
+        let reached_by = |opening: u32| {
+            let mut from = self.starts.range(opening..);
+            let next = from.next().filter(|(number, _)| **number == opening).and(from.next());
+            next.map(|(_, last)| Reached { lineage: self.lineage, opening, last: *last, later: None })
         };
-        let is_lost =
-            |chain: &Chain| chain.opening() < self.opening && next(chain).is_none_or(|began| chain.upto() > *began);
-        self.chain = chain::newest(&self.headers(), Some(self.lineage)).filter(|chain| !is_lost(chain));
+        let later = self.known.values().map(|found| found.header).filter_map(|header| {
+            let reached = reached_by(header.opening)?;
+            reached.is_before(&header).then_some((reached, header))
+        });
+        let Some((reached, latest)) = later.max_by_key(|(_, header)| header.upto) else { return Ok(()) };
+        let why = reached.refusal(latest.upto);
+        self.store.note_set_back(latest.upto)?;
+        self.store.halt(&why);
+        self.transfer.halt(&why);
+        Err(ReplicaError::SetBack(why))
     }
 
     /// Stores pieces again of which too few copies were found for long enough.
@@ -285,7 +307,7 @@ impl Keeping {
         if self.copies == 0 {
             return Err(ReplicaError::NoNodes);
         }
-        let id = replica_id(self.opening, self.store.env().rng.next_u64());
+        let id = replica_id(self.opening, replica.header.upto, self.nonce.fetch_add(1, Ordering::Relaxed));
         Ok((id, self.transfer.write_replica(id, replica, self.copies).await?))
     }
 

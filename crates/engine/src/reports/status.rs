@@ -16,6 +16,7 @@ use weft_cluster::usable_room;
 use weft_codes::analysis;
 use weft_format::removal::{Item, Queued};
 use weft_format::{Ino, NodeId};
+use weft_vfs::open::refusal;
 
 /// Marks of damage counted.
 const COUNT_LIMIT: usize = 100_000;
@@ -31,6 +32,8 @@ pub struct StatusReport {
     pub survives_unit_losses: Option<usize>,
     /// The volume's id.
     pub volume: String,
+    /// Why nothing may be changed by this metadata: nodes know of later metadata. Missing: those that answer do not.
+    pub superseded: Option<String>,
     /// The process that has it open for writing; missing: there is none.
     pub in_use_by: Option<String>,
     /// The processes that change the volume, where its metadata engine lets several.
@@ -121,7 +124,11 @@ impl Keeper {
     /// # Errors
     /// Metadata cannot be read.
     pub fn status(&self) -> Result<StatusReport, EngineError> {
-        let roster = self.look()?;
+        let looks = async {
+            tokio::join!(Roster::look(&*self.catalogue, &self.transfer), refusal(&self.store, &self.transfer))
+        };
+        let (roster, superseded) = self.runtime.block_on(looks);
+        let roster = roster?;
         let (tally, dead) = weft_care::glance_with_dead(&*self.catalogue, &roster)?;
         let statistics = self.store.statistics()?;
         let all_can_be_read = tally.lost_count + tally.out_of_reach_count == 0;
@@ -130,6 +137,7 @@ impl Keeper {
             survives_losses: tally.margin.filter(|_| all_can_be_read),
             survives_unit_losses: tally.unit_margin.filter(|_| all_can_be_read),
             volume: self.store.volume().volume.to_string(),
+            superseded: superseded?,
             in_use_by: self.owner(),
             sessions: match self.meta.has_sessions() {
                 true => sessions::lines(&self.meta, &self.store.lock_counts()?)?,

@@ -18,10 +18,55 @@ const MARK_MS: u64 = (1 << 48) - 2;
 /// Longest header: a few numbers.
 const HEADER_BYTES_MAX: usize = 1024;
 
-/// The id of a new piece, stored by a process of this opening. Of the random bits 48 count.
+/// Bits of an id for the transaction: at ten a second half a century, ...
+const UPTO_BITS: u32 = 34;
+/// ... and for what tells pieces of the same transaction apart: the parts of a snapshot of 32 GiB.
+const NONCE_BITS: u32 = 14;
+
+/// The id of a new piece of this moment ([`ReplicaHeader::upto`]), stored by a process of this opening: ids ascend as openings and moments do. `nonce`
+/// tells it from others of the same moment.
 #[must_use]
-pub fn replica_id(opening: u32, random: u64) -> SegmentId {
-    SegmentId::new(MARK_MS, u128::from(opening) << 48 | u128::from(random & ((1 << 48) - 1)))
+pub fn replica_id(opening: u32, upto: u64, nonce: u64) -> SegmentId {
+    let low = |number: u64, bits: u32| u128::from(number & ((1 << bits) - 1));
+    let moment = low(upto, UPTO_BITS) << NONCE_BITS | low(nonce, NONCE_BITS);
+    SegmentId::new(MARK_MS, u128::from(opening) << (UPTO_BITS + NONCE_BITS) | moment)
+}
+
+/// How far metadata has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Whose transactions are counted.
+    pub lineage: u64,
+    /// The last opening whose process could store pieces.
+    pub opening: u32,
+    /// The last transaction.
+    pub last: u64,
+    /// Up to where nodes had its changes when it was found to be set back; `None`: it was not.
+    pub later: Option<u64>,
+}
+
+impl Reached {
+    /// Pieces of a later moment have greater ids.
+    #[must_use]
+    pub fn last_id(&self) -> SegmentId {
+        replica_id(self.opening, self.last, u64::MAX)
+    }
+
+    /// Is this piece of a later moment? Nodes are given none before its moment is durable in the metadata, which was set back then.
+    #[must_use]
+    pub fn is_before(&self, piece: &ReplicaHeader) -> bool {
+        piece.lineage == self.lineage && piece.upto > self.last
+    }
+
+    /// Why the metadata changes nothing when nodes have its changes up to a later transaction; with the mend.
+    #[must_use]
+    pub fn refusal(&self, later: u64) -> String {
+        format!(
+            "this is the volume's metadata as it was earlier: it ends with transaction {}, and nodes have its changes up to {later}; it may be read and \
+             changes nothing: bring the later state back with `weft recover`, or continue from this one with `weft restore`",
+            self.last
+        )
+    }
 }
 
 /// Is it the id of a piece?

@@ -41,8 +41,24 @@ fn what_is_cut_or_in_no_order_is_refused() {
 
 #[test]
 fn ids_of_pieces_are_those_of_no_segment_and_no_opening() {
-    let id = replica_id(7, u64::MAX);
+    let id = replica_id(7, u64::MAX, u64::MAX);
     assert!(is_replica(id) && is_replica(first_replica()) && first_replica() < id);
     assert_eq!(id.opening(), 7);
     assert!(!is_replica(super::super::OPENINGS) && !is_replica(SegmentId::new(1_700_000_000_000, u128::MAX)));
+}
+
+#[test]
+fn ids_of_pieces_ascend_as_openings_and_moments_do() {
+    let last = |last| Reached { lineage: 1, opening: 7, last, later: None }.last_id();
+    let ids = [
+        replica_id(7, 0, 0),
+        replica_id(7, 0, 1),
+        last(0),
+        replica_id(7, 1, 0),
+        last(1),
+        replica_id(7, 1 << 33, 0),
+        replica_id(8, 0, 0),
+    ];
+    assert!(ids.is_sorted_by(|one, next| one < next), "{ids:?}");
+    assert!(ids.iter().all(|id| is_replica(*id)));
 }

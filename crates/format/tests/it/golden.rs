@@ -389,5 +389,5 @@ fn replica() {
     let replica = Replica { header, slots };
     golden!("replica_v1", &replica.encode());
     assert_eq!(Replica::decode(&replica.encode()), Ok(replica));
-    assert_eq!(replica_id(7, 0xabcd).to_string(), "fffffffffffe0000000700000000abcd");
+    assert_eq!(replica_id(7, 0xabcd, 0x12).to_string(), "fffffffffffe0000000700002af34012");
 }

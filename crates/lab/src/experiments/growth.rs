@@ -41,7 +41,10 @@ const SECONDS_MAX: f64 = 60.0;
 const PROBE_BYTES: usize = 1 << 20;
 
 /// What a person waits for: it must not grow with the volume, or hardly.
-const WAITED_FOR: [&str; 6] = ["mount", "lookup", "create", "first name of a listing", "status", "info"];
+const WAITED_FOR: [&str; 7] =
+    ["mount", "lookup", "create", "first name of a listing", "status", STATUS_DEGRADED, "info"];
+
+const STATUS_DEGRADED: &str = "status, a node is away";
 
 /// An exponent below this is that of a logarithm or of a constant, as far as a few measured sizes can tell.
 const FLAT: f64 = 0.2;
@@ -168,6 +171,9 @@ fn measure(
     for command in ["status", "gc", "fsck"] {
         found.taken(command, least(runs, || rig.measure([command, rig.meta()]))?);
     }
+    rig.unplug_folder(0)?;
+    found.taken(STATUS_DEGRADED, least(runs, || rig.measure(["status", rig.meta()]))?);
+    rig.plug_folder(0)?;
     found.taken("info", least(runs, || rig.measure(["info", rig.meta(), "/probe"]))?);
     in_mounts(&mut rig, &tree, runs, &mut found, random)?;
     Ok(found.samples)

@@ -126,6 +126,8 @@ struct Engine {
     done: Condvar,
     reserve: Reserve,
     env: Env,
+    /// See [`History::entered_at`].
+    entered_at: Option<u64>,
     /// Outlives all connections.
     store: Descriptor,
 }
@@ -275,7 +277,9 @@ impl SqliteKv {
         };
         let log = if access == Access::Owner { Logging::begin(&path, &connection, &home)? } else { None };
         let keeps_log = access == Access::Shared && presence.is_none();
-        let engine = Arc::new(Engine { log, ..Engine::new(path, access, shared_keys, store, keeps_log, env) });
+        let entered_at = home.entered_at();
+        let engine = Engine { log, entered_at, ..Engine::new(path, access, shared_keys, store, keeps_log, env) };
+        let engine = Arc::new(engine);
         if access == Access::Owner && !engine.reserve.take().unwrap_or(false) {
             tracing::warn!(store = %engine.path.display(), "its disk has no room: only deletions can be done");
             engine.state.lock().in_reserve = true;
@@ -462,6 +466,7 @@ impl Engine {
             work: Condvar::new(),
             done: Condvar::new(),
             env: env.clone(),
+            entered_at: None,
             store,
         }
     }

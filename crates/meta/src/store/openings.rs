@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use weft_format::records::{Opening, OpeningsRecord};
+use weft_format::records::{Opening, OpeningsRecord, Reached};
 
 use super::Store;
 use super::txn::Txn;
@@ -11,6 +11,8 @@ use crate::keys::Key;
 use crate::kv::Batch;
 use crate::{MetaError, is_passing};
 
+/// The name of the note that nodes have later changes: `LINEAGE TRANSACTION`.
+const SET_BACK: &str = "set-back";
 /// The name of the note of which opening began after which transaction: a line `NUMBER TRANSACTION` for each.
 const STARTS: &str = "opening-starts";
 /// The number of openings that are noted, the latest.
@@ -156,6 +158,40 @@ impl Store {
     /// Those of the engine.
     pub fn opening_starts(&self) -> Result<BTreeMap<u32, u64>, MetaError> {
         Ok(starts_of(self.job(STARTS)?))
+    }
+
+    /// How far the metadata has come. `None`: nobody has opened it yet, or its engine has no history.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn reached(&self) -> Result<Option<Reached>, MetaError> {
+        let Some(history) = self.history() else { return Ok(None) };
+        let Some((opening, _)) = self.opening_starts()?.pop_last() else { return Ok(None) };
+        let (lineage, last) = (history.lineage()?, history.last()?);
+        let noted = self.job(SET_BACK)?.map(|note| String::from_utf8_lossy(&note).into_owned());
+        let later = noted.and_then(|note| note.strip_prefix(&format!("{lineage} "))?.parse().ok());
+        Ok(Some(Reached { lineage, opening, last, later }))
+    }
+
+    /// How far it had come when this process, its owner, opened it.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn reached_before(&self) -> Result<Option<Reached>, MetaError> {
+        let reached = self.reached()?;
+        let entered_at = self.history().and_then(|history| history.entered_at());
+        Ok(reached.map(|reached| Reached { last: entered_at.unwrap_or(reached.last), ..reached }))
+    }
+
+    /// Notes that the metadata was set back: nodes have its changes up to the transaction `later`. To open it and be refused counts as transactions,
+    /// too, so that it could seem to have come as far. A copy that is a store of its own is not bound by it.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn note_set_back(&self, later: u64) -> Result<(), MetaError> {
+        let Some(history) = self.history() else { return Ok(()) };
+        self.set_job(SET_BACK, Some(format!("{} {later}", history.lineage()?).as_bytes()))?;
+        self.flush()
     }
 
     fn next_opening(&self, next: impl Fn(&OpeningsRecord) -> OpeningsRecord) -> Result<Opening, MetaError> {

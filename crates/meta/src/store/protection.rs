@@ -39,15 +39,20 @@ impl Store {
         let _ = self.nodes_have_it.set(Box::new(wait));
     }
 
+    /// Everything committed before is durable, and on the nodes where this process keeps the replica.
+    ///
+    /// # Errors
+    /// The engine's; [`MetaError::Behind`].
+    pub fn sync_to_nodes(&self) -> Result<(), MetaError> {
+        self.flush()?;
+        self.nodes_have_it.get().map_or(Ok(()), |wait| wait().map_err(MetaError::Behind))
+    }
+
     /// What a program's fsync asks for: everything committed before is durable, and on the nodes if that was chosen.
     ///
     /// # Errors
     /// The engine's; [`MetaError::Behind`].
     pub fn sync(&self) -> Result<(), MetaError> {
-        self.flush()?;
-        match self.nodes_have_it.get() {
-            Some(wait) if self.is_in_step()? => wait().map_err(MetaError::Behind),
-            _ => Ok(()),
-        }
+        if self.nodes_have_it.get().is_some() && self.is_in_step()? { self.sync_to_nodes() } else { self.flush() }
     }
 }

@@ -527,7 +527,7 @@ async fn finding_25_who_reads_the_metadatas_replica_waits_for_busy_nodes() {
         bytes: 100_000,
     };
     let replica = Replica { header, slots: vec![(vec![1], Some(vec![7; 100_000]))] };
-    house.transfer.write_replica(replica_id(3, 11), &replica, 2).await.unwrap();
+    house.transfer.write_replica(replica_id(3, 11, 0), &replica, 2).await.unwrap();
     for node in &house.nodes {
         let mut calls = 0;
         node.fault.set_script(Box::new(move |_| {

@@ -75,6 +75,12 @@ pub(super) fn refusal(address: &Address, error: &tokio_postgres::Error) -> OpenE
         Some("42501") => {
             format!("{user} may not do that there ({}); grant it the rights, or use another user", sentence(error))
         }
+        Some("53300") => {
+            format!(
+                "the server has no connection left ({}); end other programs, or raise its limits of connections",
+                sentence(error)
+            )
+        }
         Some(_) => format!("{}; see the server's log", sentence(error)),
         None if sentence(error).contains("password missing") => {
             format!("the server wants a password of {user}; give it by PGPASSWORD or ~/.pgpass")

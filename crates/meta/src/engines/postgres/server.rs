@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
 use tokio_postgres::config::{LoadBalanceHosts, SslMode};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, NoTls, Notification, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use weft_env::Env;
@@ -21,6 +22,8 @@ const IDLE_MAX: usize = 16;
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(20);
 /// How long a connection lives after its request was cancelled: by then the server has answered, or is away.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Who wants a connection waits so long for others to give theirs back.
+const FULL_MAX: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -151,8 +154,11 @@ struct End {
     served: AbortHandle,
 }
 
+/// What is done with notifications.
+type Hear = Arc<dyn Fn(Notification) + Send + Sync>;
+
 /// Moves a connection's requests and answers until it ends. Requests on it then fail with the reason.
-async fn serve<S, T>(mut connection: tokio_postgres::Connection<S, T>, hear: Box<dyn Fn(Notification) + Send>)
+async fn serve<S, T>(mut connection: tokio_postgres::Connection<S, T>, hear: Hear)
 where
     S: AsyncRead + AsyncWrite + Unpin,
     T: AsyncRead + AsyncWrite + Unpin,
@@ -191,15 +197,29 @@ impl Server {
     /// The same; what it is notified of goes to `hear`.
     pub async fn connect_and_hear(
         &self,
-        hear: impl Fn(Notification) + Send + 'static,
+        hear: impl Fn(Notification) + Send + Sync + 'static,
     ) -> Result<Client, tokio_postgres::Error> {
-        self.connect_and_serve(Box::new(hear)).await.map(|(client, _)| client)
+        self.connect_and_serve(Arc::new(hear)).await.map(|(client, _)| client)
     }
 
-    async fn connect_and_serve(
-        &self,
-        hear: Box<dyn Fn(Notification) + Send>,
-    ) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+    /// A server that has no connection left is asked again for some time: commands give theirs back when they are done.
+    async fn connect_and_serve(&self, hear: Hear) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
+        let (clock, mut pause) = (&self.env.clock, FIRST_PAUSE);
+        let began = clock.now();
+        loop {
+            match self.try_to_connect(&hear).await {
+                Err(error)
+                    if error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS) && clock.elapsed(began) < FULL_MAX =>
+                {
+                    clock.sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                tried => return tried,
+            }
+        }
+    }
+
+    async fn try_to_connect(&self, hear: &Hear) -> Result<(Client, AbortHandle), tokio_postgres::Error> {
         let mut servers: Vec<&Config> = self.address.servers.iter().collect();
         if self.address.config.get_load_balance_hosts() == LoadBalanceHosts::Random {
             servers.sort_by_cached_key(|_| self.env.rng.next_u64());
@@ -209,13 +229,13 @@ impl Server {
             match &self.tls {
                 None => match server.connect(NoTls).await {
                     Ok((client, connection)) => {
-                        return Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()));
+                        return Ok((client, tokio::spawn(serve(connection, hear.clone())).abort_handle()));
                     }
                     Err(error) => last = Some(error),
                 },
                 Some(tls) => match server.connect(tls.clone()).await {
                     Ok((client, connection)) => {
-                        return Ok((client, tokio::spawn(serve(connection, hear)).abort_handle()));
+                        return Ok((client, tokio::spawn(serve(connection, hear.clone())).abort_handle()));
                     }
                     Err(error) => last = Some(error),
                 },
@@ -225,7 +245,7 @@ impl Server {
     }
 
     async fn make(&self) -> Result<Connection, tokio_postgres::Error> {
-        let (client, served) = self.connect_and_serve(Box::new(|_| ())).await?;
+        let (client, served) = self.connect_and_serve(Arc::new(|_| ())).await?;
         client.batch_execute(&sql::prepare(&self.address.schema)).await?;
         let texts: Vec<String> = Sql::ALL.into_iter().map(Sql::text).collect();
         let prepared = futures_util::future::try_join_all(texts.iter().map(|text| client.prepare(text)));

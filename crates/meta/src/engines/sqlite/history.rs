@@ -15,6 +15,10 @@ impl History for SqliteKv {
         self.engine.look(|connection| Ok(State::read(connection)?.commits))
     }
 
+    fn entered_at(&self) -> Option<u64> {
+        self.engine.entered_at
+    }
+
     fn changes_after(&self, after: u64, keys_max: usize) -> Result<Option<Changes>, KvError> {
         self.engine.look(|connection| {
             if after < changes::forgotten(connection)? {

@@ -90,6 +90,8 @@ pub(super) struct Home {
     path: PathBuf,
     /// From the first write on.
     witness: Option<Arc<Witness>>,
+    /// The last transaction before an owner's first one.
+    entered_at: Option<u64>,
 }
 
 /// Keeps the witness up to date with what is durable.
@@ -127,7 +129,7 @@ impl Witness {
 
 impl Home {
     pub fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), witness: None }
+        Self { path: path.to_path_buf(), witness: None, entered_at: None }
     }
 
     /// Of an owner: refuses at once what is not at home, and files what the intent log has more than the file. One that stays takes
@@ -152,7 +154,7 @@ impl Home {
         if has_planted(Planted::RecordsNotFiled) {
             unfiled.clear();
         }
-        self.witness = Some(Arc::new(witness));
+        (self.witness, self.entered_at) = (Some(Arc::new(witness)), Some(found.commits));
         let reopens = found.is_clean && access == Access::Owner;
         if unfiled.is_empty() && !reopens {
             return Ok(None);
@@ -186,6 +188,11 @@ impl Home {
         }
         State { commits: before.commits + 1, is_clean: true, ..before }.write(connection)?;
         Ok(Some(before))
+    }
+
+    /// The last transaction before an owner's first one; `None`: this process is none.
+    pub fn entered_at(&self) -> Option<u64> {
+        self.entered_at
     }
 
     /// Has this process written?
