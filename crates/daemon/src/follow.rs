@@ -240,7 +240,7 @@ impl LinkedNode {
     /// # Errors
     /// It does not answer, is none, or refuses.
     pub async fn ask_objects(&self, question: Bytes) -> Result<Bytes, NodeError> {
-        self.call(0, READ_TIMEOUT, |node| {
+        self.call(self.errand(0, READ_TIMEOUT), |node| {
             let question = question.clone();
             async move { node.ask_objects(question).await }
         })
@@ -251,18 +251,20 @@ impl LinkedNode {
         Arc::clone(&self.at.read().1)
     }
 
+    fn errand(&self, bytes: u64, timeout: Duration) -> Errand {
+        Errand { class: self.class, bytes, timeout, is_put: false }
+    }
+
     /// Makes the call, and if nobody or somebody else is there, again where the node was heard of last: first by the list at
     /// hand, then by what others say now.
     async fn call<T, F>(
         &self,
-        bytes: u64,
-        timeout: Duration,
+        errand: Errand,
         call: impl Fn(Arc<DaemonNode>) -> F + Send + Sync,
     ) -> Result<T, NodeError>
     where
         F: Future<Output = Result<T, NodeError>> + Send,
     {
-        let errand = Errand { class: self.class, bytes, timeout };
         let (url, links) = self.at.read().clone();
         let answered = links.call(errand, &call).await;
         let Some((member, book)) = &self.follow else { return answered };
@@ -319,13 +321,14 @@ impl Node for LinkedNode {
 
     async fn put(&self, key: ShardKey, parts: &[Bytes]) -> Result<(), NodeError> {
         let bytes = parts.iter().map(|part| part.len() as u64).sum();
-        self.call(bytes, WRITE_TIMEOUT, |node| async move { node.put(key, parts).await }).await
+        let errand = Errand { is_put: true, ..self.errand(bytes, WRITE_TIMEOUT) };
+        self.call(errand, |node| async move { node.put(key, parts).await }).await
     }
 
     async fn get(&self, key: ShardKey, range: Range<u64>) -> Result<Bytes, NodeError> {
         let get = |range: Range<u64>| async move {
             let bytes = range.end.saturating_sub(range.start).min(SHARD_BYTES_MAX);
-            self.call(bytes, READ_TIMEOUT, |node| {
+            self.call(self.errand(bytes, READ_TIMEOUT), |node| {
                 let range = range.clone();
                 async move { node.get(key, range).await }
             })
@@ -349,7 +352,7 @@ impl Node for LinkedNode {
     }
 
     async fn combine(&self, key: ShardKey, combination: &Combination) -> Result<Bytes, NodeError> {
-        self.call(0, NO_HEDGE, |node| async move { node.combine(key, combination).await }).await
+        self.call(self.errand(0, NO_HEDGE), |node| async move { node.combine(key, combination).await }).await
     }
 
     fn link(&self, key: ShardKey, combination: &Combination, onward: Option<&Link>, timeout: Duration) -> Option<Link> {
@@ -362,16 +365,16 @@ impl Node for LinkedNode {
     }
 
     async fn stat(&self, key: ShardKey) -> Result<ShardStat, NodeError> {
-        self.call(0, READ_TIMEOUT, |node| async move { node.stat(key).await }).await
+        self.call(self.errand(0, READ_TIMEOUT), |node| async move { node.stat(key).await }).await
     }
 
     async fn list(&self, after: Option<ShardKey>, limit: usize) -> Result<Page, NodeError> {
-        self.call(0, NO_HEDGE, |node| async move { node.list(after, limit).await }).await
+        self.call(self.errand(0, NO_HEDGE), |node| async move { node.list(after, limit).await }).await
     }
 
     async fn remove(&self, key: ShardKey) -> Result<(), NodeError> {
         let asked = AtomicU32::new(0);
-        let removed = self.call(0, WRITE_TIMEOUT, |node| {
+        let removed = self.call(self.errand(0, WRITE_TIMEOUT), |node| {
             asked.fetch_add(1, Ordering::Relaxed);
             async move { node.remove(key).await }
         });
@@ -383,10 +386,10 @@ impl Node for LinkedNode {
     }
 
     async fn space(&self) -> Result<Space, NodeError> {
-        self.call(0, NO_HEDGE, |node| async move { node.space().await }).await
+        self.call(self.errand(0, NO_HEDGE), |node| async move { node.space().await }).await
     }
 
     async fn identity(&self) -> Result<NodeIdentity, NodeError> {
-        self.call(0, READ_TIMEOUT, |node| async move { node.identity().await }).await
+        self.call(self.errand(0, READ_TIMEOUT), |node| async move { node.identity().await }).await
     }
 }

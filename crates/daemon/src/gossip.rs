@@ -194,7 +194,7 @@ impl Gossiper {
             };
             let clock = self.env.clock.clone();
             self.env.spawner.task(Box::pin(async move {
-                let errand = Errand { class: Class::Foreground, bytes: 0, timeout: PACKET_DEADLINE };
+                let errand = Errand { class: Class::Foreground, bytes: 0, timeout: PACKET_DEADLINE, is_put: false };
                 let told = peer.call(errand, |node| {
                     let packet = packet.clone();
                     async move { node.tell(packet).await }

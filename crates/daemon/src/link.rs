@@ -2,8 +2,8 @@
 
 use super::client::DaemonNode;
 use super::connections::Watch;
-use super::links::{Candidate, Latency, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, Standing, probe_again};
-use super::loads::{Load, Loads};
+use super::links::{Candidate, Latency, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, Standing, has_room, probe_again};
+use super::loads::{Load, Loads, UnderWay};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +17,8 @@ pub(super) struct Link {
     loads: Arc<Loads>,
     /// The cable to its host.
     remote: Arc<Load>,
+    /// What is under way over this link, of all that is on the cable.
+    own: Arc<Load>,
     /// The same for each class, where nobody looks how a request is going.
     of_class: [Arc<DaemonNode>; 2],
     state: Mutex<State>,
@@ -65,7 +67,7 @@ impl Link {
         let host = node.address().rsplit_once(':').map_or("", |(host, _)| host);
         let (loads, remote) = (Arc::clone(loads), loads.of(host));
         remote.add_link(node.connections().progress(), kept.and_then(|kept| kept.bytes_per_second), now);
-        Arc::new(Self { node, loads, remote, of_class, state: Mutex::new(state) })
+        Arc::new(Self { node, loads, remote, own: Arc::default(), of_class, state: Mutex::new(state) })
     }
 
     /// Host and port.
@@ -93,7 +95,8 @@ impl Link {
 
     /// The cable of the own address that leads there.
     fn local(&self) -> Option<Arc<Load>> {
-        Some(self.loads.of(&self.node.connections().local()?.to_string()))
+        // One that is a daemon's host, too, is another cable.
+        Some(self.loads.of(&format!("own {}", self.node.connections().local()?)))
     }
 
     /// When bytes last came over it.
@@ -176,10 +179,17 @@ impl Link {
         }
     }
 
-    pub(super) fn begin(self: &Arc<Self>, bytes: u64) -> Under {
-        let (now, loads) = (self.now(), [Some(Arc::clone(&self.remote)), self.local()]);
-        loads.iter().flatten().for_each(|load| load.begin(bytes, now));
-        Under { link: Arc::clone(self), bytes, loads }
+    pub(super) fn begin(self: &Arc<Self>, bytes: u64, watch: &Arc<Watch>) -> Under {
+        let request = Arc::new(UnderWay { bytes, began: self.now(), watch: Arc::clone(watch) });
+        let loads = [Some(Arc::clone(&self.remote)), Some(Arc::clone(&self.own)), self.local()];
+        loads.iter().flatten().for_each(|load| load.begin(&request));
+        Under { link: Arc::clone(self), request, loads }
+    }
+
+    /// May a large put begin? One to this daemon always may, so that a slow one on the same cable is in nobody's way.
+    pub(super) fn has_room(&self, bytes: u64, now: Instant) -> bool {
+        let (speed, alone) = (self.remote.speed().bytes_per_second(), self.remote.alone().bytes_per_second(now));
+        self.own.moving(now).is_empty() || has_room(&self.remote.moving(now), bytes, speed, alone)
     }
 
     /// Is it to be probed without anybody's wish?
@@ -240,13 +250,21 @@ impl Link {
 /// A request under way over a link, until it is dropped.
 pub(super) struct Under {
     link: Arc<Link>,
-    bytes: u64,
-    loads: [Option<Arc<Load>>; 2],
+    request: Arc<UnderWay>,
+    loads: [Option<Arc<Load>>; 3],
+}
+
+impl Under {
+    /// It was a put, and has succeeded.
+    pub(super) fn stored(&self) {
+        self.link.remote.stored(&self.request, self.link.now());
+    }
 }
 
 impl Drop for Under {
     fn drop(&mut self) {
         let now = self.link.now();
-        self.loads.iter().flatten().for_each(|load| load.end(self.bytes, now));
+        self.loads.iter().flatten().for_each(|load| load.end(&self.request, now));
+        self.link.loads.ended.notify_waiters();
     }
 }

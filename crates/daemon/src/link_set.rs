@@ -10,7 +10,10 @@ use super::address::DaemonUrl;
 use super::client::DaemonNode;
 use super::connections::Watch;
 use super::link::Link;
-use super::links::{LINKS_MAX, Look, SAMPLE_BYTES_MIN, Standing, Verdict, choose, is_slow, judge};
+use super::links::{
+    Candidate, LARGE_BYTES, LINKS_MAX, Look, SAMPLE_BYTES_MIN, Standing, Verdict, choose, is_slow, judge,
+    those_with_room,
+};
 use super::loads::Loads;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
@@ -24,12 +27,10 @@ use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{LinkReport, LinkState};
 use weft_nodes::rate::Class;
 
-/// How soon a request that waits for a probe looks again, if nothing wakes it.
+/// How soon a request that waits for a probe or for its turn looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A request of this many bytes waits for links that were never tried: all of its bytes would take the first one.
-const LARGE_BYTES: u64 = 1 << 20;
-/// So long at most: some round trips within a continent.
+/// A large request waits so long for links that were never tried, as all of its bytes would take the first one: some round trips within a continent.
 const FIRST_PROBE_MAX: Duration = Duration::from_millis(200);
 
 /// How often a request takes each link, on average: what breaks it may let the probes pass that say that the link is up.
@@ -43,6 +44,8 @@ pub(super) struct Errand {
     pub(super) bytes: u64,
     /// When it is made over another link as well although its own one answers.
     pub(super) timeout: Duration,
+    /// Does it store a shard?
+    pub(super) is_put: bool,
 }
 
 /// The links of one daemon, the address that the user was given first.
@@ -62,6 +65,9 @@ struct Attempt {
     began: Instant,
     watch: Arc<Watch>,
 }
+
+/// Of a large put, until it has begun.
+type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
 
 /// A request does not take a link twice, unless that was away meanwhile.
 type Tried = Vec<(usize, Instant)>;
@@ -158,14 +164,28 @@ impl LinkSet {
     }
 
     fn choose(&self, links: &[Arc<Link>], tried: &Tried, bytes: u64) -> Option<usize> {
-        if tried.len() >= TRIES_PER_LINK_MAX * links.len() {
-            return None;
+        match tried.len() >= TRIES_PER_LINK_MAX * links.len() {
+            true => None,
+            false => choose(&self.candidates(links, tried), bytes),
         }
+    }
+
+    fn candidates(&self, links: &[Arc<Link>], tried: &Tried) -> Vec<Candidate> {
         let now = self.env.clock.now();
         let best = links.iter().filter_map(|link| link.remote().speed().bytes_per_second()).max();
         let tried = |at| tried.iter().filter(|(other, _)| *other == at).map(|(_, began)| *began).max();
-        let candidate = |(at, link): (usize, &Arc<Link>)| link.candidate(now, best, tried(at));
-        choose(&links.iter().enumerate().map(candidate).collect::<Vec<_>>(), bytes)
+        links.iter().enumerate().map(|(at, link)| link.candidate(now, best, tried(at))).collect()
+    }
+
+    /// The link that a large put takes; `None`: it waits for room.
+    fn choose_with_room(&self, links: &[Arc<Link>], bytes: u64) -> Option<usize> {
+        let candidates = self.candidates(links, &Tried::new());
+        let has_room = |at: usize| links[at].has_room(bytes, self.env.clock.now());
+        match choose(&candidates, bytes) {
+            None => Some(0),
+            Some(at) if has_room(at) => Some(at),
+            Some(_) => choose(&those_with_room(&candidates, has_room), bytes),
+        }
     }
 
     /// A link that a request takes which can be made once only.
@@ -208,14 +228,20 @@ impl LinkSet {
             let _ = self.env.clock.timeout(FIRST_PROBE_MAX, self.meet(links)).await;
         }
         let (mut under_way, mut attempts, mut tried) = (FuturesUnordered::new(), Vec::<Attempt>::new(), Tried::new());
-        let mut next = Some(self.choose(links, &tried, errand.bytes).unwrap_or(0));
+        let (first, mut turn) = self.turn(links, errand).await;
+        let mut next = Some(first);
         loop {
             if let Some(at) = next.take() {
                 let (link, watch, number) = (&links[at], Arc::<Watch>::default(), tried.len());
-                let (under, began) = (link.begin(errand.bytes), self.env.clock.now());
+                let (under, began) = (link.begin(errand.bytes, &watch), self.env.clock.now());
+                // It counts, so the next one may look for room.
+                drop(turn.take());
                 let (asked, of) = (call(link.watched(&watch, errand.class)), Arc::clone(&watch));
                 under_way.push(async move {
                     let answered = asked.await;
+                    if errand.is_put && answered.is_ok() {
+                        under.stored();
+                    }
                     drop(under);
                     (number, of.is_refused(), answered)
                 });
@@ -258,6 +284,24 @@ impl LinkSet {
                 if next.is_none() {
                     return Err(error);
                 }
+            }
+        }
+    }
+
+    /// The link that a request takes first. A large put waits for room, and others wait behind it until it has begun.
+    async fn turn<'a>(&self, links: &'a [Arc<Link>], errand: Errand) -> (usize, Option<Turn<'a>>) {
+        if !errand.is_put || errand.bytes < LARGE_BYTES {
+            return (self.choose(links, &Tried::new(), errand.bytes).unwrap_or(0), None);
+        }
+        let turn = links[0].remote().turn[errand.class as usize].lock().await;
+        loop {
+            let ended = self.loads.ended.notified();
+            if let Some(at) = self.choose_with_room(links, errand.bytes) {
+                return (at, Some(turn));
+            }
+            tokio::select! {
+                () = ended => {}
+                () = self.env.clock.sleep(LOOK) => {}
             }
         }
     }

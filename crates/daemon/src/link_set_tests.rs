@@ -4,7 +4,7 @@ use super::*;
 use crate::auth::Key;
 use crate::follow::LinkedNode;
 use crate::gossip::GossipSettings;
-use crate::links::PIECES_AT_ONCE;
+use crate::links::{LARGE_BYTES, PIECES_AT_ONCE};
 use crate::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -141,7 +141,7 @@ async fn states(node: &LinkedNode) -> Vec<(String, bool)> {
     node.links().await.into_iter().map(|link| (link.address, link.state != LinkState::Down)).collect()
 }
 
-const READ: Errand = Errand { class: Class::Foreground, bytes: 0, timeout: Duration::from_secs(1) };
+const READ: Errand = Errand { class: Class::Foreground, bytes: 0, timeout: Duration::from_secs(1), is_put: false };
 
 /// A read of all that there is of a shard asked for as many pieces as the longest shard has, and took all connections that a daemon grants.
 #[tokio::test(flavor = "multi_thread")]
@@ -203,6 +203,44 @@ async fn the_first_large_request_of_a_process_waits_for_all_cables() {
     };
     // On a busy machine a handshake may take longer than it waits.
     while up_count_at_first().await < 2 {}
+}
+
+/// They would press each other out of the cable's queue; and who waits takes the cable that is free first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_few_large_writes_are_on_a_cable_and_others_begin_as_they_end() {
+    let world = World::new(&[]).await;
+    let set = world.open_up().await;
+    let write = Errand { bytes: LARGE_BYTES, timeout: Duration::from_secs(60), is_put: true, ..READ };
+    let (begun, may_end) = (Arc::new(AtomicU64::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
+    let begun_count = async |at_least: u64| {
+        while begun.load(Ordering::Relaxed) < at_least {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        begun.load(Ordering::Relaxed)
+    };
+    let spawn = |errand: Errand| {
+        let (set, begun, may_end) = (Arc::clone(&set), Arc::clone(&begun), Arc::clone(&may_end));
+        tokio::spawn(async move {
+            let stored = |_| async {
+                begun.fetch_add(1, Ordering::Relaxed);
+                may_end.acquire().await.unwrap().forget();
+                Ok(())
+            };
+            set.call(errand, stored).await.unwrap();
+        })
+    };
+    let mut writes: Vec<_> = (0..8).map(|_| spawn(write)).collect();
+    assert_eq!(begun_count(4).await, 4, "two on each");
+    writes.push(spawn(Errand { bytes: LARGE_BYTES - 1, ..write }));
+    writes.push(spawn(Errand { is_put: false, ..write }));
+    assert_eq!(begun_count(6).await, 6, "what is small or a read waits for nobody");
+    // The rest stands still, so it is in nobody's way.
+    assert_eq!(begun_count(10).await, 10);
+    may_end.add_permits(10);
+    for write in writes {
+        write.await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

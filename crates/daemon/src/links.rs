@@ -59,6 +59,18 @@ pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
 /// gives all its bytes to links as it begins.
 const ALIKE: (u64, u64) = (5, 4);
 
+/// A put of so many bytes is large, ...
+pub(super) const LARGE_BYTES: u64 = 1 << 20;
+/// ... and begins on a cable when what is under way there is carried within this time, and that which it takes alone: many at once press each
+/// other out of the queues of a short line, and few do not fill a long one. One that waits takes the cable that is free first.
+const QUEUE_TIME: Duration = Duration::from_millis(250);
+/// So many may be under way there however slow it seems.
+pub(super) const TOGETHER_MIN: usize = 2;
+/// A request of which no byte moves for so long leaves its place there to others.
+pub(super) const STILL: Duration = Duration::from_secs(1);
+/// How fast a single put was is forgotten by half in so long.
+const ALONE_HALVES: Duration = Duration::from_secs(60);
+
 /// What a link of which nothing is known is taken for if nothing is known of the others either: ten gigabits.
 const SPEED_UNKNOWN: u64 = 1 << 30;
 
@@ -108,6 +120,20 @@ pub(super) fn choose(links: &[Candidate], bytes: u64) -> Option<usize> {
         link.latency.as_nanos() + bytes * 1_000_000_000 / speed
     };
     usable().min_by_key(|(_, link)| arrival_ns(link)).map(|(at, _)| at)
+}
+
+/// The links that a large put may take while the one where it arrives first has no room: a slow one is not worth it.
+pub(super) fn those_with_room(links: &[Candidate], has_room: impl Fn(usize) -> bool) -> Vec<Candidate> {
+    let best = links.iter().filter(|link| link.is_usable).filter_map(|link| link.bytes_per_second).max();
+    let may_take = |at, link: &Candidate| link.is_usable && !is_slow(link.bytes_per_second, best) && has_room(at);
+    links.iter().enumerate().map(|(at, link)| Candidate { is_usable: may_take(at, link), ..*link }).collect()
+}
+
+/// May a put of `bytes` begin on a cable of this speed, while requests of `moving` bytes each move there? `alone` is the speed of a single put.
+pub(super) fn has_room(moving: &[u64], bytes: u64, bytes_per_second: Option<u64>, alone: Option<f64>) -> bool {
+    let alone_time = alone.map_or(0.0, |speed| bytes as f64 / speed);
+    let carried = bytes_per_second.unwrap_or(0) as f64 * (QUEUE_TIME.as_secs_f64() + alone_time);
+    moving.len() < TOGETHER_MIN || (moving.iter().sum::<u64>() as f64) < carried
 }
 
 /// A read in pieces that may take links of their own. One that is short, of all that there is of a shard, or of a daemon with one usable link
@@ -261,6 +287,24 @@ impl Speed {
             // More than any number of bytes is the most.
             ((mean * doublings(at, now).exp2()) as u64).max(1)
         })
+    }
+}
+
+/// How fast a single put is that has a cable to itself: the fastest of the last ones. Bytes a second. Nothing is known at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Alone(Option<(f64, Instant)>);
+
+impl Alone {
+    /// A put of these bytes took this long.
+    pub(super) fn stored(&mut self, bytes: u64, took: Duration, now: Instant) {
+        let sample = bytes as f64 / took.as_secs_f64().max(1e-6);
+        let known = self.bytes_per_second(now).unwrap_or(0.0);
+        self.0 = Some((sample.max(known), now));
+    }
+
+    pub(super) fn bytes_per_second(&self, now: Instant) -> Option<f64> {
+        let halvings = |at| now.saturating_duration_since(at).as_secs_f64() / ALONE_HALVES.as_secs_f64();
+        self.0.map(|(speed, at)| speed / halvings(at).exp2())
     }
 }
 

@@ -197,3 +197,55 @@ fn slow_is_less_than_a_quarter_of_the_best() {
     assert!(is_slow(Some(24), Some(100)) && !is_slow(Some(25), Some(100)));
     assert!(!is_slow(None, Some(100)) && !is_slow(None, None) && !is_slow(Some(u64::MAX), Some(u64::MAX)));
 }
+
+#[test]
+fn a_cable_has_room_for_what_it_carries_soon() {
+    const MIB: u64 = 1 << 20;
+    let room = |count: usize, speed: Option<u64>, alone: Option<f64>| {
+        has_room(&vec![4 * MIB; count], 4 * MIB, speed.map(|mib| mib * MIB), alone.map(|mib| mib * MIB as f64))
+    };
+    assert!(room(1, None, None) && !room(2, None, None), "nothing is known of it");
+    assert!(room(1, Some(1), Some(4.0)) && !room(2, Some(1), Some(4.0)), "it is slow");
+    assert!(room(9, Some(160), None) && !room(10, Some(160), None), "a quarter of a second");
+    assert!(room(42, Some(40), Some(1.0)) && !room(43, Some(40), Some(1.0)), "and four, which one takes");
+}
+
+/// Where losses or distance limit each flow, more of them carry more. So there is room for more until they take longer than one alone.
+#[test]
+fn puts_become_more_on_a_line_that_one_does_not_fill() {
+    const BYTES: u64 = 4 << 20;
+    let (of_one, of_line) = (1.0e6, 9.0e6);
+    let mut count = TOGETHER_MIN;
+    for _ in 0..20 {
+        let speed = (count as f64 * of_one).min(of_line);
+        while has_room(&vec![BYTES; count], BYTES, Some(speed as u64), Some(of_one)) {
+            count += 1;
+        }
+    }
+    assert!((9..=12).contains(&count), "{count} carry 9 MB/s together");
+}
+
+#[test]
+fn the_fastest_put_is_known_for_a_while() {
+    let (mut alone, now) = (Alone::default(), Instant::now());
+    assert_eq!(alone.bytes_per_second(now), None);
+    alone.stored(4000, Duration::from_secs(1), now);
+    alone.stored(4000, Duration::from_secs(4), now);
+    assert_eq!(alone.bytes_per_second(now), Some(4000.0));
+    assert_eq!(alone.bytes_per_second(now + 2 * ALONE_HALVES), Some(1000.0));
+    alone.stored(4000, Duration::from_secs(2), now + 2 * ALONE_HALVES);
+    assert_eq!(alone.bytes_per_second(now + 2 * ALONE_HALVES), Some(2000.0));
+}
+
+#[test]
+fn a_put_takes_another_cable_with_room_if_that_is_not_slow() {
+    let cable =
+        |bytes_per_second| Candidate { is_usable: true, in_flight_bytes: 0, bytes_per_second, latency: Duration::ZERO };
+    let links = [cable(Some(100)), cable(Some(26)), cable(Some(24)), cable(None)];
+    let usable = |has_room: &[usize]| -> Vec<usize> {
+        let those = those_with_room(&links, |at| has_room.contains(&at));
+        (0..links.len()).filter(|at| those[*at].is_usable).collect()
+    };
+    assert_eq!(usable(&[1, 2, 3]), [1, 3]);
+    assert_eq!(usable(&[2]), [0; 0]);
+}

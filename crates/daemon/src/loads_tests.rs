@@ -16,20 +16,34 @@ fn unwatched() -> Arc<Progress> {
     Arc::new(Progress::new(&Env::system().clock))
 }
 
+fn request(bytes: u64, began: Instant) -> Arc<UnderWay> {
+    Arc::new(UnderWay { bytes, began, watch: Arc::default() })
+}
+
+#[test]
+fn what_stands_still_is_in_nobodys_way() {
+    let (load, now) = (Load::default(), Env::system().clock.now());
+    load.begin(&request(8, now));
+    load.begin(&request(1, now + STILL));
+    assert_eq!((load.moving(now), load.moving(now + STILL)), (vec![8, 1], vec![1]));
+    assert_eq!(load.bytes(), 9);
+}
+
 /// Two daemons of one machine take turns: the cable is as fast as both together, whichever had it last.
 #[tokio::test]
 async fn a_cable_is_as_fast_as_all_that_moves_over_it() {
     let (load, links, now) = (Load::default(), [unwatched(), unwatched()], Env::system().clock.now());
     links.iter().for_each(|link| load.add_link(link, None, now));
     assert_eq!(load.speed().bytes_per_second(), None);
-    load.begin(8 << 20, now);
-    load.begin(1 << 20, now);
+    let (large, small) = (request(8 << 20, now), request(1 << 20, now));
+    load.begin(&large);
+    load.begin(&small);
     send(&links[0], 4 << 20).await;
     send(&links[1], 1 << 20).await;
-    load.end(1 << 20, now + SECOND);
+    load.end(&small, now + SECOND);
     assert_eq!((load.speed().bytes_per_second(), load.bytes()), (Some(5 << 20), 8 << 20));
     send(&links[0], 5 << 20).await;
-    load.end(8 << 20, now + 2 * SECOND);
+    load.end(&large, now + 2 * SECOND);
     let speed = load.speed().bytes_per_second().expect("it was measured");
     assert!(speed.abs_diff(5 << 20) < 1000, "{speed}");
     load.stands_still(now + 2 * SECOND, now + 5 * SECOND);
