@@ -12,7 +12,7 @@ use super::client::{CAPABILITY, DaemonNode, members_over};
 use super::dial::{Dial, Tcp};
 use super::link_set::{Errand, LinkSet};
 use super::links::{PIECES_AT_ONCE, READ_TIMEOUT, WRITE_TIMEOUT, pieces};
-use super::loads::Loads;
+use super::loads::{Cables, Loads};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::FuturesUnordered;
@@ -229,9 +229,9 @@ pub struct LinkedNode {
 impl LinkedNode {
     /// The daemon that `node` asks, and that is reached at the addresses `further`, too; it is not followed.
     #[must_use]
-    pub fn new(node: DaemonNode, further: &[String]) -> Self {
+    pub fn new(node: DaemonNode, further: &[String], cables: &Cables) -> Self {
         let (name, url) = (node.name().to_owned(), node.url().clone());
-        let links = LinkSet::with_further(node, further);
+        let links = LinkSet::with_further(node, further, &cables.0);
         Self { name, at: Arc::new(RwLock::new((url, links))), class: Class::Foreground, follow: None }
     }
 

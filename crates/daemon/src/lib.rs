@@ -68,6 +68,7 @@ pub use grant::{Grant, ParseGrantError};
 pub use kind::Daemons;
 pub use links::LINKS_MAX;
 pub use listen::{Accepted, Listen};
+pub use loads::Cables;
 pub use objects::{Counter, ObjectHost};
 pub use server::Daemon;
 pub use tls::{Certificate, Fingerprint, TlsError, Trust};

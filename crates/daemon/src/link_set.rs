@@ -88,11 +88,18 @@ impl LinkSet {
         set
     }
 
-    /// The same, which was told to have these addresses, too.
-    pub(super) fn with_further(node: DaemonNode, further: &[String]) -> Arc<Self> {
-        let set = Self::new(node, &[], &Arc::default());
-        set.set_further(further.iter().map(String::as_str), &[]);
+    /// The same, of which others say that it has these addresses, too.
+    pub(super) fn with_further(node: DaemonNode, further: &[String], loads: &Arc<Loads>) -> Arc<Self> {
+        let set = Self::new(node, &[], loads);
+        set.hear_of(further);
         set
+    }
+
+    /// Takes in addresses of which others say that they are the daemon's, as long as it has told none.
+    pub(super) fn hear_of(&self, further: &[String]) {
+        if self.is_one() && !further.is_empty() {
+            self.set_further(further.iter().map(String::as_str), &[]);
+        }
     }
 
     fn links(&self) -> Arc<Vec<Arc<Link>>> {

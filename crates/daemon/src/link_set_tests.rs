@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::auth::Key;
+use crate::dial::Tcp;
 use crate::follow::LinkedNode;
 use crate::gossip::GossipSettings;
 use crate::links::{LARGE_BYTES, PIECES_AT_ONCE};
+use crate::loads::Cables;
+use crate::peer_pool::PeerPool;
 use crate::tests::{IDENTITY, Served, bytes_of, secret, serve_as};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,7 +128,11 @@ impl World {
     }
 
     fn node(&self) -> LinkedNode {
-        LinkedNode::new(DaemonNode::open(&self.url(), "two", IDENTITY, secret(), &Env::system()).unwrap(), &[])
+        LinkedNode::new(
+            DaemonNode::open(&self.url(), "two", IDENTITY, secret(), &Env::system()).unwrap(),
+            &[],
+            &Cables::default(),
+        )
     }
 }
 
@@ -192,7 +199,7 @@ async fn the_first_large_request_of_a_process_waits_for_all_cables() {
     let large = Errand { bytes: LARGE_BYTES, ..READ };
     let up_count_at_first = async || {
         let node = DaemonNode::open(&world.url(), "two", IDENTITY, secret(), &Env::system()).unwrap();
-        let set = LinkSet::with_further(node, &further);
+        let set = LinkSet::with_further(node, &further, &Arc::default());
         let seen = AtomicU64::new(0);
         let ask = |node: Arc<DaemonNode>| {
             seen.store(set.up_count() as u64, Ordering::Relaxed);
@@ -269,13 +276,29 @@ async fn either_cable_is_cut_and_comes_back_and_nobody_sees_an_error() {
     }
 }
 
+/// Gossip would take it for dead otherwise.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_whose_first_cable_is_cut_is_spoken_to_over_the_one_that_others_tell_of() {
+    let world = World::new(&[]).await;
+    world.cables[0].cut(true);
+    let [first, second] = [0, 1].map(|at| world.cables[at].address.clone());
+    let pool = PeerPool::new(secret(), Arc::new(Tcp), &Env::system());
+    let url = format!("weft://{first}");
+    let alone = pool.get(&url, &[]).expect("an address");
+    assert!(alone.is_one());
+    let peer = pool.get(&url, &[second]).expect("an address");
+    let members = peer.call(READ, |node| async move { node.members().await }).await.expect("it answers over the other");
+    assert_eq!(members[0].facts.address, format!("weft://{first}"));
+    assert!(!alone.is_one() && pool.count() == 1, "it is the same peer");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_address_is_a_black_hole_at_the_start() {
     let world = World::new(&[]).await;
     world.cables[0].cut(true);
     let further = [world.cables[1].address.clone()];
     let node = DaemonNode::open(&world.url(), "two", IDENTITY, secret(), &Env::system()).unwrap();
-    let node = LinkedNode::new(node, &further);
+    let node = LinkedNode::new(node, &further, &Cables::default());
     assert!(node.space().await.unwrap().total_bytes > 0);
 }
 

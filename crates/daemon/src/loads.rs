@@ -10,6 +10,10 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 use tokio::sync::Notify;
 
+/// What a process has under way over each cable: one for all daemons that it asks, since those of one machine share their cables.
+#[derive(Clone, Default)]
+pub struct Cables(pub(super) Arc<Loads>);
+
 /// Of all daemons that a user asks.
 #[derive(Default)]
 pub(super) struct Loads {

@@ -28,14 +28,15 @@ impl PeerPool {
         Self { key, dial, env: env.clone(), loads: Arc::default(), open: Mutex::default() }
     }
 
-    /// Whatever daemon is there; `None`: it is no address of one.
-    pub(super) fn get(&self, address: &str) -> Option<Arc<LinkSet>> {
+    /// Whatever daemon is there, and by rumour at the addresses `further`, too; `None`: it is no address of one.
+    pub(super) fn get(&self, address: &str, further: &[String]) -> Option<Arc<LinkSet>> {
         let mut open = self.open.lock();
         if let Some(peer) = open.get(address) {
+            peer.hear_of(further);
             return Some(Arc::clone(peer));
         }
         let url: DaemonUrl = address.parse().ok()?;
-        let peer = LinkSet::new(self.made(&url, address)?, &[], &self.loads);
+        let peer = LinkSet::with_further(self.made(&url, address)?, further, &self.loads);
         open.insert(address.to_owned(), Arc::clone(&peer));
         Some(peer)
     }

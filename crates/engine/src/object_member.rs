@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weft_cluster::gossip::{Facts, Liveness};
-use weft_daemon::{Counter, Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
+use weft_daemon::{Cables, Counter, Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
 use weft_env::Env;
 use weft_format::records::ObjectId;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
@@ -53,10 +53,16 @@ pub(crate) struct Asked(LinkedNode, String);
 
 impl Asked {
     /// `None`: what it says of itself is no address.
-    pub(crate) fn open(facts: &Facts, identity: NodeIdentity, access: &Access, env: &Env) -> Option<Arc<Self>> {
+    pub(crate) fn open(
+        facts: &Facts,
+        identity: NodeIdentity,
+        access: &Access,
+        cables: &Cables,
+        env: &Env,
+    ) -> Option<Arc<Self>> {
         let url = facts.address.parse().ok()?;
         let node = DaemonNode::open(&url, &facts.address, identity, Some(access.key.clone()), env).ok()?;
-        let node = LinkedNode::new(node.with_grant(access.grant.clone()), &facts.further);
+        let node = LinkedNode::new(node.with_grant(access.grant.clone()), &facts.further, cables);
         Some(Arc::new(Self(node, facts.address.clone())))
     }
 
@@ -141,6 +147,7 @@ pub(crate) struct Heard {
     pub(crate) daemon: Weak<Daemon>,
     pub(crate) host: Arc<Host>,
     pub(crate) access: Access,
+    pub(crate) cables: Cables,
     pub(crate) env: Env,
     pub(crate) asked: Mutex<HashMap<(NodeId, String), Arc<Asked>>>,
 }
@@ -159,7 +166,9 @@ impl Neighbourhood for Heard {
             let connection = match open.get(&at) {
                 Some(known) => Arc::clone(known),
                 None => {
-                    let Some(made) = Asked::open(facts, identity, &self.access, &self.env) else { continue };
+                    let Some(made) = Asked::open(facts, identity, &self.access, &self.cables, &self.env) else {
+                        continue;
+                    };
                     open.insert(at, Arc::clone(&made));
                     made
                 }

@@ -11,7 +11,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use weft_daemon::Grant;
+use weft_daemon::{Cables, Grant};
 use weft_env::Env;
 use weft_format::NodeId;
 use weft_objects::{MemberAt, ObjectStore};
@@ -101,10 +101,11 @@ impl Objects {
         if report.members.is_empty() {
             return Err(ObjectStoreError::Silent { refused: report.refused });
         }
+        let cables = Cables::default();
         let mut members: BTreeMap<NodeId, (Precedence, MemberAt)> = BTreeMap::new();
         for ClusterMember { facts, state, .. } in &report.members {
             let Some(identity) = identity_of(facts, access.store()) else { continue };
-            let Some(asked) = Asked::open(facts, identity, &access, env) else { continue };
+            let Some(asked) = Asked::open(facts, identity, &access, &cables, env) else { continue };
             let precedence = precedence(facts, *state);
             if members.get(&identity.node).is_none_or(|(before, _)| *before < precedence) {
                 members.insert(identity.node, (precedence, asked.member(facts, identity.node, *state)));

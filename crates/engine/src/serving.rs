@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use weft_daemon::{Certificate, Daemon, DaemonUrl, GossipSettings, Key, LINKS_MAX, TlsError, Trust};
+use weft_daemon::{Cables, Certificate, Daemon, DaemonUrl, GossipSettings, Key, LINKS_MAX, TlsError, Trust};
 use weft_env::{Env, Rng};
 use weft_format::{NodeId, VolumeId};
 use weft_nodes::{NodeError, NodeErrorKind, NodeIdentity, NodeUrl, UrlError};
@@ -249,7 +249,14 @@ impl Serving {
         let keeping = self.member.map(|Member { host, key, settings }| {
             let (daemon, env) = (Arc::downgrade(&daemon), self.env.clone());
             let access = Access { key, grant: None };
-            let heard = Arc::new(Heard { daemon, host: Arc::clone(&host), access, env, asked: Mutex::default() });
+            let heard = Arc::new(Heard {
+                daemon,
+                host: Arc::clone(&host),
+                access,
+                cables: Cables::default(),
+                env,
+                asked: Mutex::default(),
+            });
             let keeper = Keeper::new(host, heard, settings, &self.env, tokio::runtime::Handle::current());
             tokio::spawn(keeper.run())
         });

@@ -128,7 +128,14 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
             store.arguments(&["get", "run/1.root", &target]).iter().map(ToString::to_string).collect::<Vec<_>>();
         store.sandbox.command(command).stderr(Stdio::piped()).spawn().expect("weft runs")
     };
-    let clients: Vec<Child> = (0..50).map(client).collect();
+    let mut clients: Vec<Child> = (0..50).map(client).collect();
+    let sent =
+        |status| metric(&store.daemons, &format!("weft_node_sent_bytes_total{{request=\"get\",status=\"{status}\"}}"));
+    until("a tenth is read", || sent(200) + sent(206) > 5 * contents.len() as u64);
+    let reading =
+        clients.iter_mut().filter_map(|client| client.try_wait().expect("asked").is_none().then_some(())).count();
+    println!("{reading} of 50 are in the middle of their reads");
+    assert!(reading > 0, "all have ended");
     let killed = [3, 8, 12];
     let killed_urls: Vec<String> = killed.iter().map(|number| store.daemons[*number].url.clone()).collect();
     killed.iter().for_each(|number| store.daemons[*number].kill());

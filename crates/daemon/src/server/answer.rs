@@ -174,18 +174,26 @@ impl Daemon {
             None => Ok(()),
         };
         let of_node = Asked { node: self.identity(), ..asked };
+        let user = || match &self.gossip {
+            // Members of an object store have one key, for each other and for clients.
+            Some(gossip) if self.objects.is_some() => match check(gossip.key(), &of_node) {
+                Err(_) if self.key.is_some() => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+                believed => believed.map(|()| Asker::Member),
+            },
+            _ => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+        };
         match (call, &self.gossip) {
             (Call::Gossip, Some(gossip)) => check(gossip.key(), &asked).map(|()| Asker::Member),
             (Call::Members, Some(gossip)) => match check(gossip.key(), &asked) {
                 Ok(()) => Ok(Asker::Member),
                 Err(_) => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
             },
-            // Members of an object store have one key, for each other and for clients.
-            (_, Some(gossip)) if self.objects.is_some() => match check(gossip.key(), &of_node) {
-                Err(_) if self.key.is_some() => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
-                believed => believed.map(|()| Asker::Member),
+            // A member, which knows an address and no node, asks over each link whether the daemon is there.
+            (Call::Identity, Some(gossip)) if gossip.key().is_some() => match check(gossip.key(), &asked) {
+                Ok(()) => Ok(Asker::Member),
+                Err(_) => user(),
             },
-            _ => check(self.key.as_ref(), &of_node).map(|()| Asker::User),
+            _ => user(),
         }
     }
 
@@ -410,7 +418,7 @@ impl Daemon {
         }
         let address = link.url.to_string();
         let bytes = link.answer_bytes;
-        let peer = self.peers.get(&address).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
+        let peer = self.peers.get(&address, &[]).ok_or_else(|| unsupported(format!("{address} cannot be asked")))?;
         let peer = peer.first().of_class(class);
         let added = peer.send(&link).await.map_err(|error| unsupported(error.to_string()))?;
         self.room.pay(class, bytes).await;

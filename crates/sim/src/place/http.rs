@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weft_daemon::{
-    Accepted, AddressBook, Daemon, DaemonNode, DaemonUrl, Dial, Dialed, GossipSettings, Key, LinkedNode, Listen,
+    Accepted, AddressBook, Cables, Daemon, DaemonNode, DaemonUrl, Dial, Dialed, GossipSettings, Key, LinkedNode, Listen,
 };
 use weft_env::Env;
 use weft_nodes::{Kinds, Node};
@@ -201,7 +201,7 @@ impl Machine {
         let (env, _) = env_of(process);
         let dial = Dialer { network: self.network.clone(), process, env: env.clone(), from: None };
         let node = DaemonNode::open(&url, place.name(), place.known_as(), key, &env).expect(no_certificates);
-        Arc::new(LinkedNode::new(node.dialed_by(Arc::new(dial)), &self.first[1..]))
+        Arc::new(LinkedNode::new(node.dialed_by(Arc::new(dial)), &self.first[1..], &Cables::default()))
     }
 
     fn addresses(&self) -> Vec<String> {
