@@ -8,7 +8,7 @@ use crate::metadata::{MetadataDisk, place_of};
 use crate::model::{Contents, Loss};
 use crate::node::SimNode;
 use crate::place::Place;
-use crate::place::http::{Http, Network};
+use crate::place::http::{Http, Network, looked_for};
 use crate::scheduler::{Ended, Scheduler, env_of, running};
 use crate::volume_files::VolumeFiles;
 use crate::workload;
@@ -400,6 +400,8 @@ impl World {
         let (emptier, replicator, keeps_replica) =
             (mount.emptier.clone(), mount.replicator.clone(), self.plan.replica.is_some());
         let loss = self.loss.clone();
+        // Each process has a book of addresses of its own here.
+        self.places.all().iter().for_each(looked_for);
         self.scheduler.tell(|| format!("{process:?} mounts"));
         self.scheduler.start(process, "mount", move || {
             let volume = persistently(&*env.clock, &format!("{process:?} cannot mount"), || {
