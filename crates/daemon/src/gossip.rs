@@ -6,7 +6,7 @@
 use super::address::DaemonUrl;
 use super::auth::Key;
 use super::dial::Dial;
-use super::link_set::Errand;
+use super::links::Errand;
 use super::peer_pool::PeerPool;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;

@@ -2,7 +2,9 @@
 
 use super::client::DaemonNode;
 use super::connections::Watch;
-use super::links::{Candidate, Latency, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, Standing, has_room, probe_again};
+use super::links::{
+    Candidate, Errand, Latency, PROBE_DEADLINE, PROBE_OF_USED, PROBE_WISHED, Standing, has_room, probe_again,
+};
 use super::loads::{Load, Loads, UnderWay};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -179,8 +181,9 @@ impl Link {
         }
     }
 
-    pub(super) fn begin(self: &Arc<Self>, bytes: u64, watch: &Arc<Watch>) -> Under {
-        let request = Arc::new(UnderWay { bytes, began: self.now(), watch: Arc::clone(watch) });
+    pub(super) fn begin(self: &Arc<Self>, errand: Errand, watch: &Arc<Watch>) -> Under {
+        let (bytes, is_large_put) = (errand.bytes, errand.is_large_put());
+        let request = Arc::new(UnderWay { bytes, is_large_put, began: self.now(), watch: Arc::clone(watch) });
         let loads = [Some(Arc::clone(&self.remote)), Some(Arc::clone(&self.own)), self.local()];
         loads.iter().flatten().for_each(|load| load.begin(&request));
         Under { link: Arc::clone(self), request, loads }
@@ -189,7 +192,7 @@ impl Link {
     /// May a large put begin? One to this daemon always may, so that a slow one on the same cable is in nobody's way.
     pub(super) fn has_room(&self, bytes: u64, now: Instant) -> bool {
         let (speed, alone) = (self.remote.speed().bytes_per_second(), self.remote.alone().bytes_per_second(now));
-        self.own.moving(now).is_empty() || has_room(&self.remote.moving(now), bytes, speed, alone)
+        self.own.moving_puts(now).is_empty() || has_room(&self.remote.moving_puts(now), bytes, speed, alone)
     }
 
     /// Is it to be probed without anybody's wish?
@@ -255,7 +258,7 @@ pub(super) struct Under {
 }
 
 impl Under {
-    /// It was a put, and has succeeded.
+    /// It has succeeded, if it was a put.
     pub(super) fn stored(&self) {
         self.link.remote.stored(&self.request, self.link.now());
     }

@@ -11,7 +11,7 @@ use super::client::DaemonNode;
 use super::connections::Watch;
 use super::link::Link;
 use super::links::{
-    Candidate, LARGE_BYTES, LINKS_MAX, Look, SAMPLE_BYTES_MIN, Standing, Verdict, choose, is_slow, judge,
+    Candidate, Errand, LARGE_BYTES, LINKS_MAX, Look, SAMPLE_BYTES_MIN, Standing, Verdict, choose, is_slow, judge,
     those_with_room,
 };
 use super::loads::Loads;
@@ -25,7 +25,6 @@ use tokio::sync::Notify;
 use weft_env::Env;
 use weft_nodes::error::{NodeError, NodeErrorKind};
 use weft_nodes::node::{LinkReport, LinkState};
-use weft_nodes::rate::Class;
 
 /// How soon a request that waits for a probe or for its turn looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
@@ -35,18 +34,6 @@ const FIRST_PROBE_MAX: Duration = Duration::from_millis(200);
 
 /// How often a request takes each link, on average: what breaks it may let the probes pass that say that the link is up.
 const TRIES_PER_LINK_MAX: usize = 2;
-
-/// What a request is, for the choice of its link.
-#[derive(Clone, Copy)]
-pub(super) struct Errand {
-    pub(super) class: Class,
-    /// Bytes that it moves.
-    pub(super) bytes: u64,
-    /// When it is made over another link as well although its own one answers.
-    pub(super) timeout: Duration,
-    /// Does it store a shard?
-    pub(super) is_put: bool,
-}
 
 /// The links of one daemon, the address that the user was given first.
 pub(super) struct LinkSet {
@@ -240,13 +227,13 @@ impl LinkSet {
         loop {
             if let Some(at) = next.take() {
                 let (link, watch, number) = (&links[at], Arc::<Watch>::default(), tried.len());
-                let (under, began) = (link.begin(errand.bytes, &watch), self.env.clock.now());
+                let (under, began) = (link.begin(errand, &watch), self.env.clock.now());
                 // It counts, so the next one may look for room.
                 drop(turn.take());
                 let (asked, of) = (call(link.watched(&watch, errand.class)), Arc::clone(&watch));
                 under_way.push(async move {
                     let answered = asked.await;
-                    if errand.is_put && answered.is_ok() {
+                    if answered.is_ok() {
                         under.stored();
                     }
                     drop(under);
@@ -297,7 +284,7 @@ impl LinkSet {
 
     /// The link that a request takes first. A large put waits for room, and others wait behind it until it has begun.
     async fn turn<'a>(&self, links: &'a [Arc<Link>], errand: Errand) -> (usize, Option<Turn<'a>>) {
-        if !errand.is_put || errand.bytes < LARGE_BYTES {
+        if !errand.is_large_put() {
             return (self.choose(links, &Tried::new(), errand.bytes).unwrap_or(0), None);
         }
         let turn = links[0].remote().turn[errand.class as usize].lock().await;

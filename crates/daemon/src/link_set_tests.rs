@@ -15,6 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use weft_format::NodeId;
 use weft_nodes::conformance::key;
 use weft_nodes::node::{Node, NodeIdentity, SHARD_BYTES_MAX};
+use weft_nodes::rate::Class;
 
 /// A cable: passes connections on to a daemon, until it is cut. Then bytes vanish without a word.
 struct Cable {

@@ -8,6 +8,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 use weft_nodes::node::SHARD_BYTES_MAX;
+use weft_nodes::rate::Class;
 
 /// Links of one daemon: more network cards than a machine has, few enough to be probed together.
 pub const LINKS_MAX: usize = 8;
@@ -83,6 +84,25 @@ pub(super) const PIECES_AT_ONCE: usize = 16;
 /// A link whose speed is less than the best one's by this factor is shown as slow.
 const SLOW_FACTOR: u64 = 4;
 
+/// What a request is, for the choice of its link.
+#[derive(Clone, Copy)]
+pub(super) struct Errand {
+    pub(super) class: Class,
+    /// Bytes that it moves.
+    pub(super) bytes: u64,
+    /// When it is made over another link as well although its own one answers.
+    pub(super) timeout: Duration,
+    /// Does it store a shard?
+    pub(super) is_put: bool,
+}
+
+impl Errand {
+    /// Does it wait for room on a cable?
+    pub(super) fn is_large_put(&self) -> bool {
+        self.is_put && self.bytes >= LARGE_BYTES
+    }
+}
+
 /// May requests go there?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -129,7 +149,7 @@ pub(super) fn those_with_room(links: &[Candidate], has_room: impl Fn(usize) -> b
     links.iter().enumerate().map(|(at, link)| Candidate { is_usable: may_take(at, link), ..*link }).collect()
 }
 
-/// May a put of `bytes` begin on a cable of this speed, while requests of `moving` bytes each move there? `alone` is the speed of a single put.
+/// May a put of `bytes` begin on a cable of this speed, while large ones of `moving` bytes each move there? `alone` is the speed of a single put.
 pub(super) fn has_room(moving: &[u64], bytes: u64, bytes_per_second: Option<u64>, alone: Option<f64>) -> bool {
     let alone_time = alone.map_or(0.0, |speed| bytes as f64 / speed);
     let carried = bytes_per_second.unwrap_or(0) as f64 * (QUEUE_TIME.as_secs_f64() + alone_time);

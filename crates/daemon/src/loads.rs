@@ -2,7 +2,7 @@
 //! addresses. Daemons of one machine share its cables, and all share the user's.
 
 use super::connections::Watch;
-use super::links::{Alone, LARGE_BYTES, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, STILL, Speed};
+use super::links::{Alone, SAMPLE_BYTES_MIN, SAMPLE_TIME_MIN, STILL, Speed};
 use super::progress::Progress;
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -33,6 +33,8 @@ pub(super) struct Load {
 /// A request under way.
 pub(super) struct UnderWay {
     pub(super) bytes: u64,
+    /// Does it store a large shard?
+    pub(super) is_large_put: bool,
     pub(super) began: Instant,
     pub(super) watch: Arc<Watch>,
 }
@@ -86,10 +88,12 @@ impl Load {
         self.state.lock().under_way.iter().map(|request| request.bytes).sum()
     }
 
-    /// Bytes of each request under way that moves. One that stands still leaves its place to others.
-    pub(super) fn moving(&self, now: Instant) -> Vec<u64> {
-        let moves = |request: &&Arc<UnderWay>| now.saturating_duration_since(request.quiet_since()) < STILL;
-        self.state.lock().under_way.iter().filter(moves).map(|request| request.bytes).collect()
+    /// Bytes of each large put under way that moves. One that stands still leaves its place to others, and reads are in no put's way.
+    pub(super) fn moving_puts(&self, now: Instant) -> Vec<u64> {
+        let moves = |request: &UnderWay| now.saturating_duration_since(request.quiet_since()) < STILL;
+        let state = self.state.lock();
+        let puts = state.under_way.iter().filter(|request| request.is_large_put && moves(request));
+        puts.map(|request| request.bytes).collect()
     }
 
     /// How fast a single put is.
@@ -99,7 +103,7 @@ impl Load {
 
     /// This put has succeeded.
     pub(super) fn stored(&self, put: &UnderWay, now: Instant) {
-        if put.bytes >= LARGE_BYTES {
+        if put.is_large_put {
             self.state.lock().alone.stored(put.bytes, now.saturating_duration_since(put.began), now);
         }
     }

@@ -17,7 +17,7 @@ fn unwatched() -> Arc<Progress> {
 }
 
 fn request(bytes: u64, began: Instant) -> Arc<UnderWay> {
-    Arc::new(UnderWay { bytes, began, watch: Arc::default() })
+    Arc::new(UnderWay { bytes, is_large_put: true, began, watch: Arc::default() })
 }
 
 #[test]
@@ -25,8 +25,9 @@ fn what_stands_still_is_in_nobodys_way() {
     let (load, now) = (Load::default(), Env::system().clock.now());
     load.begin(&request(8, now));
     load.begin(&request(1, now + STILL));
-    assert_eq!((load.moving(now), load.moving(now + STILL)), (vec![8, 1], vec![1]));
-    assert_eq!(load.bytes(), 9);
+    load.begin(&Arc::new(UnderWay { bytes: 7, is_large_put: false, began: now, watch: Arc::default() }));
+    assert_eq!((load.moving_puts(now), load.moving_puts(now + STILL)), (vec![8, 1], vec![1]));
+    assert_eq!(load.bytes(), 16);
 }
 
 /// Two daemons of one machine take turns: the cable is as fast as both together, whichever had it last.
