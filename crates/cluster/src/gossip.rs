@@ -248,6 +248,11 @@ impl Gossip {
         std::iter::from_fn(|| self.runtime.to_send()).map(|(peer, packet)| (peer.address, packet)).collect()
     }
 
+    /// The further addresses of the member at an address, as far as is known.
+    pub fn further(&self, address: &str) -> Vec<String> {
+        self.rumours.lock().known.get(address).map_or_else(Vec::new, |known| known.facts.further.clone())
+    }
+
     /// All that are known, itself first, the others by address. Those that have been down for a day are forgotten.
     pub fn members(&self, now_ms: u64) -> Vec<Heard> {
         let states: BTreeMap<&str, State> =

@@ -188,12 +188,10 @@ impl Gossiper {
     /// Sends what is to be sent, each packet on its own.
     fn send(&self) {
         let outgoing = self.state.lock().take_outgoing();
-        let members = if outgoing.is_empty() { Vec::new() } else { self.members() };
         for (address, packet) in outgoing {
             // Its first cable may be cut.
-            let member = members.iter().find(|heard| heard.facts.address == address);
-            let further = member.map_or(&[][..], |heard| &heard.facts.further);
-            let peer = self.peers.get(&address, further);
+            let further = self.state.lock().further(&address);
+            let peer = self.peers.get(&address, &further);
             let (Some(peer), Ok(permit)) = (peer, Arc::clone(&self.under_way).try_acquire_owned()) else { continue };
             let clock = self.env.clock.clone();
             self.env.spawner.task(Box::pin(async move {

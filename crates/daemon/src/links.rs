@@ -60,16 +60,16 @@ pub(super) const SAMPLE_TIME_MIN: Duration = Duration::from_millis(20);
 /// gives all its bytes to links as it begins.
 const ALIKE: (u64, u64) = (5, 4);
 
-/// A put of so many bytes is large, ...
+/// A put of this many bytes is large, ...
 pub(super) const LARGE_BYTES: u64 = 1 << 20;
 /// ... and begins on a cable when what is under way there is carried within this time, and that which it takes alone: many at once press each
 /// other out of the queues of a short line, and few do not fill a long one. One that waits takes the cable that is free first.
 const QUEUE_TIME: Duration = Duration::from_millis(250);
-/// So many may be under way there however slow it seems.
+/// This number may be under way there, however slow it seems.
 pub(super) const TOGETHER_MIN: usize = 2;
 /// A request of which no byte moves for so long leaves its place there to others.
 pub(super) const STILL: Duration = Duration::from_secs(1);
-/// How fast a single put was is forgotten by half in so long.
+/// The speed of a single put counts half after this time.
 const ALONE_HALVES: Duration = Duration::from_secs(60);
 
 /// What a link of which nothing is known is taken for if nothing is known of the others either: ten gigabits.

@@ -115,7 +115,7 @@ fn limited(node: Arc<dyn Node>, limits: NodeLimits) -> Arc<dyn Node> {
 /// again in the background.
 const GREETING: Duration = Duration::from_secs(2);
 
-/// Who only reads is told that the metadata is not the volume's if nodes say so within this time.
+/// A reader gets a warning that the metadata is not the volume's if nodes say so within this time.
 const READER_GREETING: Duration = Duration::from_millis(300);
 
 /// The engine that moves segments between this process and the nodes. Asks none of them anything.
@@ -147,7 +147,7 @@ async fn begin(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
     openings::take(store, transfer, &known).await
 }
 
-/// Tells who only reads that the metadata is not the volume's, where that is known soon.
+/// Warns a reader that the metadata is not the volume's, where that is known soon.
 async fn tell_reader(store: &Store, transfer: &Transfer) -> Result<(), MetaError> {
     match store.env().clock.timeout(READER_GREETING, openings::refusal(store, transfer)).await {
         Ok(why) => {

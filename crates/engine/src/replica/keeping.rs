@@ -35,7 +35,7 @@ pub enum ReplicaError {
     /// Nobody to give it to.
     #[error("the volume has no node that takes it: add one with `weft node add`")]
     NoNodes,
-    /// The metadata is an earlier state of itself.
+    /// The metadata was set back to an earlier state.
     #[error("{0}")]
     SetBack(String),
     /// Something that was stored does not follow what was stored before.
