@@ -68,8 +68,8 @@ fn a_bigger_daemon_is_filled_by_workers_that_come_and_go() {
     sandbox.weft(["format", "--policy", "rs:4+2", "meta.db"]).ok();
     let mut daemons = Vec::new();
     let mut add = |number: usize, weight: &str| {
-        let folder = sandbox.path(&format!("served{number}"));
-        fs::create_dir(&folder).expect("made");
+        // What is free goes into a node's share.
+        let folder = sandbox.disk(&format!("served{number}"), 256);
         let served = Served::start(&sandbox, &folder, &any_port(), None);
         let name = number.to_string();
         daemons.push(served);

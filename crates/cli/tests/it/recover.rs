@@ -130,7 +130,8 @@ fn metadata_that_was_set_back_is_read_and_changed_by_nobody_until_it_is_recovere
     };
     written_and_on_nodes(0);
     let files = ["", "-wal", "-intents", "-owner"].map(|suffix| sandbox.path(&format!("meta.db{suffix}")));
-    let snapshot = files.each_ref().map(|path| fs::read(path).expect("read"));
+    // All at one moment.
+    let snapshot = sandbox.beside_stopped_mount(|| files.each_ref().map(|path| fs::read(path).expect("read")));
     written_and_on_nodes(1);
     sandbox.kill_mount();
     // In place: metadata knows its inode.

@@ -23,6 +23,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// Removed, unmounted first, when dropped.
 pub struct Sandbox {
     root: TempDir,
+    disks: Mutex<Vec<String>>,
     _alone: MutexGuard<'static, ()>,
 }
 
@@ -47,7 +48,7 @@ impl Sandbox {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let root = tempfile::Builder::new().prefix("weft-test-").tempdir_in(parent).expect("a folder for the test");
         std::fs::create_dir(root.path().join("mnt")).expect("a mount point");
-        Self { root, _alone: alone }
+        Self { root, disks: Mutex::default(), _alone: alone }
     }
 
     /// With a volume of six nodes, not mounted.
@@ -91,6 +92,17 @@ impl Sandbox {
         self.root.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
+    /// A folder on a disk of its own, of so many MiB: of its room nobody else uses any.
+    pub fn disk(&self, name: &str, mib: usize) -> String {
+        let path = self.path(name);
+        std::fs::create_dir(&path).expect("made");
+        let options = format!("size={mib}m");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "weft-test", &path]).status();
+        assert!(mount.expect("mount runs").success(), "this test mounts a tmpfs: it needs root");
+        self.disks.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+        path
+    }
+
     /// The metadata file.
     pub fn meta(&self) -> &'static str {
         // Commands run in the sandbox's folder.
@@ -130,6 +142,25 @@ impl Sandbox {
         line.parse().expect("a number")
     }
 
+    /// What is done while the process that serves the mount stands still.
+    pub fn beside_stopped_mount<T>(&self, done: impl FnOnce() -> T) -> T {
+        let number = self.mount_process();
+        let process = Pid::from_raw(number.cast_signed()).expect("a process");
+        let threads = format!("/proc/{number}/task");
+        let is_stopped = |stat: String| stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'));
+        rustix::process::kill_process(process, Signal::STOP).expect("stopped");
+        until("it stands still", || {
+            let mut stats = std::fs::read_dir(&threads).expect("its threads").flatten().map(|thread| {
+                // A thread may end meanwhile.
+                std::fs::read_to_string(thread.path().join("stat")).is_ok_and(is_stopped)
+            });
+            stats.all(|stopped| stopped)
+        });
+        let done = done();
+        rustix::process::kill_process(process, Signal::CONT).expect("goes on");
+        done
+    }
+
     /// As a crash does, and takes away what it leaves.
     pub fn kill_mount(&self) {
         let process = Pid::from_raw(self.mount_process().cast_signed()).expect("a process");
@@ -153,6 +184,9 @@ impl Drop for Sandbox {
         // Whatever state a failed test has left; nothing to do where nothing is mounted.
         for mountpoint in ["mnt", "try/mnt", "look1", "look2"] {
             let _ = self.command(["umount", "--force", mountpoint]).output();
+        }
+        for disk in self.disks.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = Command::new("umount").arg("--lazy").arg(disk).output();
         }
     }
 }
@@ -181,7 +215,7 @@ impl Said {
     #[track_caller]
     pub fn sentence(self) -> String {
         assert!(!self.success, "weft did not fail, it said: {}", self.stdout);
-        let sentence = self.stderr.strip_prefix("weft: ").expect("a sentence by weft");
+        let sentence = self.stderr.strip_prefix("weft: ").unwrap_or_else(|| panic!("not by weft: {}", self.stderr));
         let sentence = sentence.strip_suffix('\n').expect("a whole line");
         assert!(!sentence.contains('\n'), "more than one line: {sentence}");
         sentence.to_owned()
