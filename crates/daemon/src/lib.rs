@@ -66,6 +66,7 @@ pub use follow::{AddressBook, LinkedNode};
 pub use gossip::GossipSettings;
 pub use grant::{Grant, ParseGrantError};
 pub use kind::Daemons;
+pub use link_set::links;
 pub use links::LINKS_MAX;
 pub use listen::{Accepted, Listen};
 pub use loads::Cables;

@@ -7,6 +7,7 @@
 //! the first answer`. A request may so be made twice: shards have one content for each name, so that changes nothing.
 
 use super::address::DaemonUrl;
+use super::auth::Key;
 use super::client::DaemonNode;
 use super::connections::Watch;
 use super::link::Link;
@@ -373,6 +374,20 @@ impl LinkSet {
         }
         reports
     }
+}
+
+/// How the links of a daemon are that is reached at `further`, too, by rumour: each is probed, which takes a second at most. Nothing, if there is one.
+///
+/// # Errors
+/// The address cannot be used.
+pub async fn links(
+    url: &DaemonUrl,
+    further: &[String],
+    key: Option<Key>,
+    env: &Env,
+) -> Result<Vec<LinkReport>, NodeError> {
+    let node = DaemonNode::open_unidentified(url, &url.to_string(), None, key, env)?;
+    Ok(LinkSet::with_further(node, further, &Arc::default()).probed().await)
 }
 
 /// May it be otherwise over another link, where the node itself has not said it?

@@ -2,6 +2,7 @@
 
 use crate::care::LOOK_DEADLINE;
 use crate::object_member::Access;
+use crate::reports::LinkLine;
 use crate::serving::{ServeError, daemon_url, read_key};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,6 +26,9 @@ pub struct ClusterMember {
     pub phi: f64,
     /// How many of the daemons asked know it.
     pub known_by: usize,
+    /// Its links, if it has several: the addresses under which it is reached from here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkLine>,
 }
 
 /// The answers of the daemons asked.
@@ -36,7 +40,8 @@ pub struct ClusterReport {
     pub refused: Vec<String>,
 }
 
-/// Asks each of `from` (`HOST:PORT` or URLs), with the key in the file `cluster_key`. One that answers is enough.
+/// Asks each of `from` (`HOST:PORT` or URLs), with the key in the file `cluster_key`. One that answers is enough. Then all links of members that have
+/// several are probed, which takes a second more at most.
 ///
 /// # Errors
 /// No daemon's address; the key file cannot be used. It is no error if no daemon answers: the report has no members then.
@@ -46,7 +51,18 @@ pub async fn cluster_report(
     env: &Env,
 ) -> Result<ClusterReport, ServeError> {
     let access = cluster_key.map(read_key).transpose()?.map(|key| Access { key, grant: None });
-    report_by(from, access, env).await
+    let mut report = report_by(from, access.clone(), env).await?;
+    let key = access.map(|access| access.key);
+    let mut looked = JoinSet::new();
+    for (at, member) in report.members.iter().enumerate().filter(|(_, member)| !member.facts.further.is_empty()) {
+        let Ok(url) = member.facts.address.parse::<DaemonUrl>() else { continue };
+        let (further, key, env) = (member.facts.further.clone(), key.clone(), env.clone());
+        looked.spawn(async move { (at, weft_daemon::links(&url, &further, key, &env).await.unwrap_or_default()) });
+    }
+    for (at, links) in looked.join_all().await {
+        report.members[at].links = links.into_iter().map(LinkLine::of).collect();
+    }
+    Ok(report)
 }
 
 /// The same with the key of a grant, or none.
@@ -87,7 +103,7 @@ fn merged(told: impl Iterator<Item = Heard>) -> Vec<ClusterMember> {
         let state = [Liveness::Dead, Liveness::Suspect, Liveness::Alive].into_iter().max_by_key(|of| votes(*of))?;
         let phi = heard.iter().map(|heard| heard.phi).fold(0.0, f64::max);
         let known_by = heard.len();
-        Some(ClusterMember { facts: heard.pop()?.facts, state, phi, known_by })
+        Some(ClusterMember { facts: heard.pop()?.facts, state, phi, known_by, links: Vec::new() })
     };
     by_address.into_values().filter_map(member).collect()
 }

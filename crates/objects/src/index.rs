@@ -69,14 +69,16 @@ impl Index {
         self.records.get(&record_key(hash, stamp))
     }
 
-    /// All that it has of names with this hash.
+    /// All that it has of names with this hash. What has come of a version after it was given up is as good as removed: nobody is to count on it.
     pub fn find(&self, hash: u64) -> Found {
         let records = self.records.range(keys_of(hash, false)).map(|(_, record)| FoundRecord {
             stamp: record.stamp.0,
             record: Some(record.encode()).filter(|bytes| bytes.len() <= RECORD_BYTES_ALONG),
         });
-        let shards = self.shards.range(keys_of(hash, true)).map(|key| FoundShard::of(*key));
-        Found { records: records.collect(), shards: shards.collect() }
+        let is_given_up =
+            |id: ObjectId| self.record(id.hash, id.stamp).is_some_and(|record| record.state == ObjectState::GivenUp);
+        let shards = self.shards.range(keys_of(hash, true)).filter(|key| !is_given_up(ObjectId::of(key.segment)));
+        Found { records: records.collect(), shards: shards.map(|key| FoundShard::of(*key)).collect() }
     }
 
     /// Names that begin with `prefix`, after `after`, each with its newest version.

@@ -35,6 +35,19 @@ fn all_of_a_name_is_found_and_nothing_of_another() {
 }
 
 #[test]
+fn what_comes_of_a_version_after_it_was_given_up_is_not_found() {
+    let (mut index, hash) = (Index::default(), name_hash("a"));
+    for stamp in [5, 6] {
+        index.add_shard(shard("a", stamp, 0));
+    }
+    index.add_record(record_key(hash, Stamp(5)), ObjectRecord::given_up(Stamp(5)));
+    index.add_shard(shard("a", 5, 1));
+    let found = index.find(hash).shards.iter().map(|shard| shard.key()).collect::<Vec<_>>();
+    assert_eq!(found, [shard("a", 6, 0)]);
+    assert_eq!(index.shards_of(hash, Stamp(5)).len(), 2, "they are there to be removed");
+}
+
+#[test]
 fn a_list_goes_on_after_a_name_and_ends_with_its_prefix() {
     let mut index = Index::default();
     for name in ["a", "p/1", "p/2", "p/3", "q"] {

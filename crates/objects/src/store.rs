@@ -6,6 +6,7 @@ mod list;
 mod put;
 mod remove;
 
+use crate::closest;
 use crate::error::ObjectError;
 use crate::question::{Answer, Question};
 use async_trait::async_trait;
@@ -20,9 +21,9 @@ use weft_format::{NodeId, VolumeId};
 use weft_nodes::{Node, NodeError};
 use weft_transfer::{Fleet, Settings, Transfer};
 
-use find::RECORDS_MIN;
 pub use get::Got;
 pub use list::Listing;
+use put::SEGMENT_BYTES;
 pub use put::{PutRequest, Stored};
 
 /// Bytes of room that give a member one unit of weight.
@@ -89,6 +90,8 @@ pub struct ObjectStore {
     env: Env,
     /// By chance, for members that are alike.
     order: BTreeMap<NodeId, u64>,
+    /// Data bytes of a segment that is put.
+    segment_bytes: usize,
 }
 
 impl ObjectStore {
@@ -106,7 +109,13 @@ impl ObjectStore {
         let transfer = Transfer::new(volume, fleet, settings, runtime);
         let order = members.iter().map(|member| (member.id, env.rng.next_u64())).collect();
         let members = members.into_iter().map(|member| (member.id, member)).collect();
-        Self { volume, members, view, transfer, env: env.clone(), order }
+        Self { volume, members, view, transfer, env: env.clone(), order, segment_bytes: SEGMENT_BYTES }
+    }
+
+    /// With segments of another length than 16 MiB: histories of many segments are shorter so.
+    #[must_use]
+    pub fn with_segment_bytes(self, segment_bytes: usize) -> Self {
+        Self { segment_bytes, ..self }
     }
 
     /// Members that there are, by rumour.
@@ -124,6 +133,12 @@ impl ObjectStore {
     fn everyone(&self) -> Arc<View> {
         let living = |member: &MemberAt| (member.id, NodeRecord { state: NodeState::Active, ..record_of(member) });
         Membership::new(self.members.values().map(living), PlacementRule::default()).view()
+    }
+
+    /// This many members have the record of each object that was put with success, whatever its code: where fewer are silent, one of the
+    /// others knows the name.
+    fn records_min(&self) -> usize {
+        closest::records_min(self.members.len())
     }
 
     pub(crate) fn transfer(&self) -> &Transfer {
@@ -193,10 +208,10 @@ impl Code {
         Ok(Self { spec: code.spec().to_owned(), n: shape.n, enough: shape.n - shape.tolerance })
     }
 
-    /// This many members have the record before a put is answered: their shards suffice to decode, and one member's record can be lost at once,
-    /// where the code allows for any loss.
-    fn records(&self) -> usize {
-        self.enough.max(RECORDS_MIN.min(self.n))
+    /// This many shards are at members that have the record before a put is answered: they suffice to decode, and one member's record can be
+    /// lost at once, where the code allows for any loss.
+    fn kept(&self) -> usize {
+        self.enough.max(2.min(self.n))
     }
 
     /// This many shards are durable before a put is answered: one can be lost at once, where the code allows for any.

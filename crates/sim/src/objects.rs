@@ -283,11 +283,13 @@ impl World {
         let bytes = self.scheduler.below(CONTENTS_BYTES_MAX);
         self.scheduler.tell(|| format!("{number}: {kind:?} {name}"));
         let (env, runtime) = env_of(process);
-        let (seen, operations, code) = (self.seen_by(process, None), self.operations.clone(), self.plan.code);
+        let (seen, operations) = (self.seen_by(process, None), self.operations.clone());
+        let (code, segment_bytes) = (self.plan.code, self.plan.segment_bytes);
         let task_runtime = runtime.clone();
         drop(runtime.spawn(async move {
             let settings = Settings { cache_bytes: 0, ..Settings::default() };
             let store = ObjectStore::new(VOLUME, seen.members(), settings, &env, &task_runtime);
+            let store = store.with_segment_bytes(segment_bytes);
             let was = operate(&store, kind, name, number, (code, bytes)).await;
             end(&operations, number, was);
         }));
@@ -304,11 +306,12 @@ impl World {
     /// Every name is read, and every member's disk looked at.
     fn check_end(&mut self) {
         let operations = self.operations.lock().clone();
-        for (number, operation) in operations.iter().enumerate().filter(|(_, operation)| operation.kind == Kind::Get) {
+        for (number, operation) in operations.iter().enumerate() {
             if let Some(was) = &operation.was
                 && !is_legal(&operations, operation, was)
             {
-                self.scheduler.complain(format!("get {number} of {} gave {was:?}", operation.name));
+                let Operation { kind, name, .. } = operation;
+                self.scheduler.complain(format!("{kind:?} {number} of {name} gave {was:?}"));
             }
         }
         let process = self.new_process();
@@ -347,7 +350,7 @@ impl World {
                         self.scheduler.complain(format!("at the end {name} is not whole: {stat:?}"));
                     }
                 }
-                Some(Was::Absent | Was::Done) => {}
+                Some(Was::Absent | Was::Done | Was::There) => {}
             }
         }
         for machine in self.machines.all() {
@@ -366,10 +369,14 @@ async fn operate(
     (code, bytes): (&str, u64),
 ) -> Option<Was> {
     match kind {
-        Kind::Put => {
+        Kind::Put | Kind::Make => {
             let contents = contents(number, bytes);
-            let request = PutRequest { name: name.into(), code: code.into(), replace: true };
-            store.put(&request, &mut &contents[..]).await.ok().map(|_| Was::Done)
+            let request = PutRequest { name: name.into(), code: code.into(), replace: kind == Kind::Put };
+            match store.put(&request, &mut &contents[..]).await {
+                Ok(_) => Some(Was::Done),
+                Err(ObjectError::Exists { .. }) => Some(Was::There),
+                Err(_) => None,
+            }
         }
         Kind::Remove => store.remove(name).await.ok().map(|_| Was::Done),
         Kind::Get => {

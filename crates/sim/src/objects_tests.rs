@@ -26,14 +26,14 @@ fn one_seed_gives_one_history() {
 #[test]
 fn planted_bugs_are_found() {
     const FOUND: [(Planted, u64); 8] = [
-        (Planted::RemovalForgotten, 49),
-        (Planted::VersionByClock, 49),
-        (Planted::PutToldEarly, 51),
-        (Planted::TwoAtOneMember, 57),
-        (Planted::MembersCounted, 41),
-        (Planted::CopiesOfEachOther, 26),
-        (Planted::GiveUpForgotten, 49),
-        (Planted::OlderGoneEarly, 28),
+        (Planted::RemovalForgotten, 4),
+        (Planted::VersionByClock, 4),
+        (Planted::PutToldEarly, 0),
+        (Planted::TwoAtOneMember, 177),
+        (Planted::MembersCounted, 14),
+        (Planted::CopiesOfEachOther, 66),
+        (Planted::GiveUpForgotten, 0),
+        (Planted::OlderGoneEarly, 12),
     ];
     // A history takes seconds: a short run plants each fifth bug.
     for (bug, seed) in FOUND.into_iter().step_by(if is_long() { 1 } else { 5 }) {

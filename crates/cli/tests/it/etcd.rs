@@ -15,6 +15,12 @@ fn volume(member_count: usize) -> Served<Etcd> {
 }
 
 #[test]
+fn every_command_takes_a_url_of_etcd() {
+    let volume = volume(1);
+    crate::every_command::takes_a_url(&volume, |name| volume.server.url(name));
+}
+
+#[test]
 fn a_volume_on_etcd_is_used_repaired_and_moved_to_a_file() {
     let volume = volume(if crate::effort::is_long() { 3 } else { 1 });
     volume.mount();

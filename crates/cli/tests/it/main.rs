@@ -14,6 +14,8 @@ mod e2e;
 mod effort;
 #[cfg(feature = "shared")]
 mod etcd;
+#[cfg(feature = "shared")]
+mod every_command;
 mod families;
 mod fsyncs;
 mod gc;

@@ -124,8 +124,12 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     assert_eq!(store.shards("run/1.root"), 14);
     let client = |number: usize| -> Child {
         let target = format!("got{number}");
-        let command =
-            store.arguments(&["get", "run/1.root", &target]).iter().map(ToString::to_string).collect::<Vec<_>>();
+        // Three seconds each.
+        let command = store
+            .arguments(&["get", "run/1.root", &target, "--bwlimit", "1M"])
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         store.sandbox.command(command).stderr(Stdio::piped()).spawn().expect("weft runs")
     };
     let mut clients: Vec<Child> = (0..50).map(client).collect();
@@ -153,7 +157,7 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     });
     // Two members that make them at once may give the one free member a shard each.
     until("what can be made is made", || store.shards("run/1.root") >= 12);
-    // New objects are stored with the shards that there are members for. Of another with this name the two closest members could know, which may
+    // New objects are stored with the shards that there are members for. Of another with this name the three closest members could know, which may
     // be gone.
     let said = store.object(&["put", "file", "run/2.root", "--replace"]).ok();
     assert!(said.contains("2 of them could not be stored") || said.contains("4 of them could not be stored"), "{said}");

@@ -62,6 +62,12 @@ fn a_volume_on_postgres_is_used_repaired_and_moved_to_a_file() {
     volume.sandbox.umount();
 }
 
+#[test]
+fn every_command_takes_a_url_of_postgres() {
+    let volume = volume();
+    crate::every_command::takes_a_url(&volume, |name| volume.server.url(name));
+}
+
 /// Programs see a pause and no error, and everything that was synced is there.
 #[test]
 fn a_mount_outlives_the_end_and_return_of_its_server() {

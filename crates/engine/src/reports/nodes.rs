@@ -68,7 +68,7 @@ pub struct LinkLine {
 }
 
 impl LinkLine {
-    fn of(link: LinkReport) -> Self {
+    pub(crate) fn of(link: LinkReport) -> Self {
         Self {
             address: link.address,
             state: match link.state {

@@ -19,7 +19,7 @@ use weft_format::{NodeId, ShardIndex};
 use weft_transfer::{Receipt, WriteRequest};
 
 /// Data bytes of a segment: long enough that its fixed costs vanish, and short enough to be held.
-const SEGMENT_BYTES: usize = 16 << 20;
+pub(super) const SEGMENT_BYTES: usize = 16 << 20;
 
 /// Segments that are stored at one time.
 const SEGMENTS_AT_ONCE: usize = 2;
@@ -61,7 +61,8 @@ impl ObjectStore {
         let PutRequest { name, code: spec, replace } = request;
         check_object_name(name)?;
         let (code, hash) = (Code::parse(spec)?, name_hash(name));
-        let records = code.records();
+        let (kept_least, records_min) = (code.kept(), self.records_min());
+        let records = kept_least.max(records_min);
         let (found, findings) = self.look(name, code.n, (!replace).then_some(records)).await?;
         if let Some(newest) = found.first().filter(|_| !replace) {
             let is_removed = self.record(name, newest).await?.contents().is_none();
@@ -75,9 +76,10 @@ impl ObjectStore {
         }
         drop(findings);
         let places = closest(&self.view, hash, code.n);
-        if places.nodes.len() < code.least() {
-            let (name, needed, there) = (name.clone(), code.least(), places.nodes.len());
-            let code = code.spec;
+        let of_shards = (places.nodes.len(), code.least());
+        let of_record = (places.all().count(), records_min);
+        if let Some((there, needed)) = [of_shards, of_record].into_iter().find(|(there, needed)| there < needed) {
+            let (name, code) = (name.clone(), code.spec);
             return Err(ObjectError::TooFewMembers { name, code, needed, there });
         }
         let newest = found.first().map(|version| version.stamp);
@@ -105,17 +107,26 @@ impl ObjectStore {
                 false => Vec::new(),
             })
             .collect();
-        let (accepted, why) = self.put_record(&record, hash, holders).await;
+        let others: Vec<NodeId> = places.all().filter(|node| !holders.contains(node)).collect();
+        let (mut accepted, mut why) = self.put_record(&record, hash, holders).await;
+        for node in others {
+            if accepted.len() >= records_min {
+                break;
+            }
+            let (more, error) = self.put_record(&record, hash, BTreeSet::from([node])).await;
+            why = if more.is_empty() { error } else { why };
+            accepted.extend(more);
+        }
         let kept = match has_planted(Planted::MembersCounted) {
             true => accepted.len(),
-            false => self.kept_at(&accepted, hash, &record, records).await.unwrap_or(accepted.len()),
+            false => self.kept_at(&accepted, hash, &record, kept_least).await.unwrap_or(accepted.len()),
         };
         let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
-        if kept < records && !is_told_early {
+        let took = accepted.len();
+        if (kept < kept_least || took < records_min) && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
-            let was_taken = accepted.len() >= records;
-            let why = if was_taken { "others have lost what they stored, or do not say".into() } else { why };
-            return Err(ObjectError::NotCommitted { name, version, kept, needed: records, why });
+            let why = if took >= records { "others have lost what they stored, or do not say".into() } else { why };
+            return Err(ObjectError::NotCommitted { name, version, took, records_min, kept, kept_least, why });
         }
         let contents = record.contents().map_or(&[][..], |contents| &contents.alternates);
         let missing = contents.iter().filter(|alternate| alternate.node.is_none()).count();
@@ -208,7 +219,7 @@ impl Writing<'_> {
         let mut under_way = FuturesUnordered::new();
         let mut bytes = 0;
         for number in 0.. {
-            let data = next_segment(source).map_err(ObjectError::Source)?;
+            let data = next_segment(source, self.store.segment_bytes).map_err(ObjectError::Source)?;
             if data.is_empty() {
                 break;
             }
@@ -262,8 +273,8 @@ impl Writing<'_> {
 }
 
 /// The next bytes, as many as a segment has or as there are.
-fn next_segment(source: &mut (dyn Read + Send)) -> io::Result<Bytes> {
+fn next_segment(source: &mut (dyn Read + Send), segment_bytes: usize) -> io::Result<Bytes> {
     let mut data = Vec::new();
-    source.take(SEGMENT_BYTES as u64).read_to_end(&mut data)?;
+    source.take(segment_bytes as u64).read_to_end(&mut data)?;
     Ok(data.into())
 }

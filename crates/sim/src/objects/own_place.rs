@@ -81,6 +81,7 @@ impl Node for OwnPlace {
         if let Some(why) = why_needed(VOLUME, &self.machines.stored(), self.at, key) {
             running().complain(format!("m{}: {why}", self.at + 1));
         }
+        running().tell(|| format!("m{} removes {key}", self.at + 1));
         let done = self.place.remove(key).await;
         running().reach(self.process, steps, true);
         done

@@ -50,8 +50,10 @@ pub enum Trouble {
     Rot,
 }
 
-/// With the number of shards of a segment: any two of them decode. With the second one most members are free for copies.
-const CODES: [(&str, u64); 2] = [("rs:2+3", 5), ("rs:2+1", 3)];
+/// With the number of shards of a segment. Of the first one any two decode; with the others most members are free for copies.
+const CODES: [(&str, u64); 3] = [("rs:2+3", 5), ("rs:2+1", 3), ("replica:3", 3)];
+/// Data bytes of a segment: objects have one, two or many.
+const SEGMENT_BYTES: [usize; 3] = [100_000, 30_000, 9_000];
 const TURNS_MAX: u64 = 50;
 /// Turns follow each other after up to so long.
 const TURN_MS: [u64; 3] = [10_000, 40_000, 200_000];
@@ -63,6 +65,8 @@ pub struct Plan {
     pub code: &'static str,
     /// Shards of a segment.
     pub shard_count: u64,
+    /// Data bytes of a segment.
+    pub segment_bytes: usize,
     /// How many names there are.
     pub names: usize,
     /// How many turns.
@@ -70,7 +74,7 @@ pub struct Plan {
     /// In the first ones clients put and remove, in later ones they read only: what strikes then finds nothing that is about to be replaced.
     pub changes: u64,
     /// What clients do, by weight.
-    pub does: [(Kind, u64); 3],
+    pub does: [(Kind, u64); 4],
     /// A turn follows another after up to so long.
     pub turn_ms_max: u64,
     /// What happens in them, by weight.
@@ -105,14 +109,15 @@ impl Plan {
             (Trouble::RollBack, weight(1)),
             (Trouble::Rot, weight(1)),
         ];
-        let does = [(Kind::Put, 5), (Kind::Remove, 1 + weight(1)), (Kind::Get, 4)];
+        let does = [(Kind::Put, 4), (Kind::Make, 2), (Kind::Remove, 1 + weight(1)), (Kind::Get, 4)];
         let turns = 10 + below(TURNS_MAX - 9);
         let (code, shard_count) = CODES[below(CODES.len() as u64) as usize];
+        let segment_bytes = SEGMENT_BYTES[below(SEGMENT_BYTES.len() as u64) as usize];
         let names = 1 + below(super::NAMES.len() as u64) as usize;
         let changes = if below(2) == 0 { turns } else { 1 + below(turns) };
         let turn_ms_max = TURN_MS[below(TURN_MS.len() as u64) as usize];
         happens.push((Turn::Crowd, [0, 1, 4][below(3) as usize]));
-        Self { code, shard_count, names, turns, changes, does, turn_ms_max, happens, troubles }
+        Self { code, shard_count, segment_bytes, names, turns, changes, does, turn_ms_max, happens, troubles }
     }
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub enum Kind {
     /// Stores contents that no other put has.
     Put,
+    /// The same, unless there is an object of this name.
+    Make,
     /// Removes.
     Remove,
     /// Reads.
@@ -22,6 +24,8 @@ pub enum Was {
     Contents(usize),
     /// A read gave that there is no such object.
     Absent,
+    /// It was refused, as there is an object of this name.
+    There,
 }
 
 /// An operation of a client.
@@ -38,7 +42,7 @@ pub struct Operation {
 
 impl Operation {
     fn changes(&self, name: &str) -> bool {
-        self.name == name && self.kind != Kind::Get
+        self.name == name && self.kind != Kind::Get && self.was != Some(Was::There)
     }
 
     /// When it was answered with success.
@@ -47,7 +51,7 @@ impl Operation {
     }
 }
 
-/// May `read` have given this?
+/// May `read` have given this? What was made is told like a read: there was no object.
 pub fn is_legal(all: &[Operation], read: &Operation, was: &Was) -> bool {
     let end = read.ended.unwrap_or(Duration::MAX);
     // Answered before the read began: what was over before such a one began is replaced.
@@ -56,10 +60,12 @@ pub fn is_legal(all: &[Operation], read: &Operation, was: &Was) -> bool {
         let over = of.answered().unwrap_or(Duration::MAX);
         of.begun < end && !replacing().any(|by| by.begun > over)
     };
+    let gives_contents =
+        |put: &Operation| matches!(put.kind, Kind::Put | Kind::Make) && put.changes(read.name) && is_current(put);
     match was {
-        Was::Contents(number) => {
-            all.get(*number).is_some_and(|put| put.kind == Kind::Put && put.name == read.name && is_current(put))
-        }
+        Was::Contents(number) => all.get(*number).is_some_and(gives_contents),
+        Was::There => all.iter().any(gives_contents),
+        Was::Done if read.kind == Kind::Make => is_legal(all, read, &Was::Absent),
         Was::Absent => {
             let removals = all.iter().filter(|removal| removal.name == read.name && removal.kind == Kind::Remove);
             replacing().next().is_none() || removals.into_iter().any(is_current)

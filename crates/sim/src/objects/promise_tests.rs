@@ -38,3 +38,21 @@ fn absent_is_what_was_never_put_or_was_removed_and_not_put_again() {
     // At once with a put either may be the later.
     assert!(absent(&[removed, put(5, 7)]));
 }
+
+#[test]
+fn one_is_made_where_there_is_none_and_refused_where_there_is_one() {
+    let put = |kind, was| operation(kind, 0, Some(1), was);
+    let make = |ended| operation(Kind::Make, 5, ended, Some(Was::Done));
+    let legal = |before: &Operation, was| is_legal(std::slice::from_ref(before), &make(Some(6)), &was);
+    for kind in [Kind::Put, Kind::Make] {
+        assert!(!legal(&put(kind, Some(Was::Done)), Was::Done) && legal(&put(kind, Some(Was::Done)), Was::There));
+        assert!(
+            legal(&put(kind, None), Was::Done) && legal(&put(kind, None), Was::There),
+            "it may have an effect or none"
+        );
+    }
+    let removed = put(Kind::Remove, Some(Was::Done));
+    assert!(legal(&removed, Was::Done) && !legal(&removed, Was::There));
+    let refused = put(Kind::Make, Some(Was::There));
+    assert!(legal(&refused, Was::Done) && !legal(&refused, Was::There), "it has stored nothing");
+}

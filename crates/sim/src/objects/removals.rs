@@ -10,23 +10,28 @@ use weft_format::{SegmentId, ShardIndex, ShardKey, VolumeId};
 
 /// Why the shard or record `key` on disk `at` is needed; `None`: it may go.
 ///
-/// It may if it is damaged, or if a newer version is there: a removal, or contents that can be read. So may a shard that another disk has, or
-/// whose version cannot be read anyway, or has no record on any disk; and every record but that of a removal.
+/// It may if it is damaged, or if a newer version is there: a removal, or contents that can be read. So may a shard of which there is another, or
+/// whose version cannot be read anyway, or has no record on any disk; and every record but that of a removal. What has come after a member gave its
+/// version up does not count.
 pub fn why_needed(volume: VolumeId, disks: &[Stored], at: usize, key: ShardKey) -> Option<String> {
     let id = ObjectId::of(key.segment);
     let is_sound = |disk: &Stored, key: ShardKey| {
         disk.get(&key).is_some_and(|object| verify_object(&ShardIdentity { volume, key }, object).is_ok())
     };
-    if id.is_data && !is_sound(&disks[at], key) {
+    if id.is_data && (!is_sound(&disks[at], key) || has_given_up(volume, &disks[at], id.hash, id.stamp)) {
         return None;
     }
-    let sound = |segment: SegmentId, but: Option<usize>| -> BTreeSet<ShardIndex> {
-        let disks = disks.iter().enumerate().filter(|(number, _)| Some(*number) != but);
-        let keys =
-            disks.flat_map(|(_, disk)| disk.keys().filter(|key| key.segment == segment && is_sound(disk, **key)));
+    let sound = |segment: SegmentId, but: Option<ShardKey>| -> BTreeSet<ShardIndex> {
+        let counts = |number: usize, disk: &Stored, held: &ShardKey| {
+            let of = ObjectId::of(segment);
+            let is_other = held.segment == segment && (number, Some(*held)) != (at, but);
+            is_other && is_sound(disk, *held) && !has_given_up(volume, disk, of.hash, of.stamp)
+        };
+        let keys = disks.iter().enumerate();
+        let keys = keys.flat_map(|(number, disk)| disk.keys().filter(move |held| counts(number, disk, held)));
         keys.map(|key| key.index).collect()
     };
-    if id.is_data && sound(key.segment, Some(at)).contains(&key.index) {
+    if id.is_data && sound(key.segment, Some(key)).contains(&key.index) {
         return None;
     }
     let records = disks.iter().flatten().filter_map(|(key, object)| {
@@ -75,12 +80,13 @@ pub fn holders_of_needed(volume: VolumeId, disks: &[Stored]) -> Vec<usize> {
 
 /// How many disks have the word that their member gave this version up.
 pub fn refusing_count(volume: VolumeId, disks: &[Stored], name: &str, stamp: Stamp) -> usize {
-    let key = record_key(name_hash(name), stamp);
-    let refuses = |disk: &&Stored| {
-        let held = disk.get(&key).and_then(|object| ObjectRecord::unseal(volume, key, object).ok());
-        held.is_some_and(|held| held.state == ObjectState::GivenUp)
-    };
-    disks.iter().filter(refuses).count()
+    disks.iter().filter(|disk| has_given_up(volume, disk, name_hash(name), stamp)).count()
+}
+
+fn has_given_up(volume: VolumeId, disk: &Stored, hash: u64, stamp: Stamp) -> bool {
+    let key = record_key(hash, stamp);
+    let held = disk.get(&key).and_then(|object| ObjectRecord::unseal(volume, key, object).ok());
+    held.is_some_and(|held| held.state == ObjectState::GivenUp)
 }
 
 /// Which disks have each shard.

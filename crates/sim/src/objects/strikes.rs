@@ -160,6 +160,10 @@ impl World {
     pub(super) fn spring(&mut self) {
         let Some((process, ambush)) = self.scheduler.take_sprung() else { return };
         if let Some(position) = self.machines.all().iter().position(|machine| machine.process() == process) {
+            if !self.may_strike_member() {
+                // It was laid for clients, and this member has come since.
+                return self.scheduler.pause(process, false);
+            }
             let trouble = match (ambush.stroke, ambush.step) {
                 (Stroke::Kill, _) => Trouble::Kill,
                 // Who is silent has no copy that others count on.

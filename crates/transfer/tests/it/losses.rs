@@ -3,6 +3,8 @@
 use crate::house::{House, bytes, ranges, segment, subsets};
 use std::sync::Arc;
 use weft_format::shard::FRAME_PAYLOAD_BYTES;
+use weft_nodes::NodeErrorKind;
+use weft_nodes::wrappers::{Fault, Operation};
 use weft_transfer::{ReadError, SuspectKind};
 
 async fn every_loss(code: &str, n: usize, tolerance: usize) {
@@ -63,6 +65,34 @@ async fn every_family_survives_its_tolerance() {
             }
             house.heal();
         }
+    }
+}
+
+/// What it gave before stays, and others give the rest: no range is sent twice.
+#[tokio::test]
+async fn a_node_that_dies_in_the_middle_of_a_segment_has_the_rest_of_its_shard_read_elsewhere() {
+    for code in ["rs:4+2", "ldpc:cube-8-6"] {
+        let house = House::new(14);
+        let data = bytes(16 << 20, 3);
+        let record = house.write(segment(0), code, &data).await;
+        let (dying, mut answers) = (house.node_of(&record, 0), 2);
+        dying.fault.set_script(Box::new(move |call| match (call.operation, answers) {
+            (Operation::Get, 0) => Fault::Fail(NodeErrorKind::Unavailable),
+            (Operation::Get, _) => {
+                answers -= 1;
+                Fault::None
+            }
+            _ => Fault::None,
+        }));
+        let report = house.read_same(segment(0), &record, 0..data.len() as u64, &data).await;
+        let failed: Vec<u16> = report.suspects.iter().map(|suspect| suspect.index.0).collect();
+        assert!(failed == [0] && report.degraded, "{code}: {failed:?}");
+        let given = dying.record.counts().bytes_read;
+        assert!(given > 0, "{code}: it died before it gave anything");
+        // Headers of frames come on top.
+        let (sent, wanted) = (house.bytes_read(), data.len() as u64);
+        println!("{code}: {given} bytes before it died, {sent} of all nodes for {wanted}");
+        assert!(sent < wanted + wanted / 100, "{code}: {sent} bytes for {wanted}");
     }
 }
 

@@ -34,6 +34,10 @@ pub fn list(from: &[String], cluster_key: Option<&Path>, json: bool) -> Result<(
     };
     let rows: Vec<_> = std::iter::once(header).chain(report.members.iter().map(row)).collect();
     print!("{}", render::table(&rows, &[2, 3, 4]));
+    for member in &report.members {
+        let of_member = &member.facts.address;
+        member.links.iter().for_each(|link| println!("{of_member}: {}", super::link_sentence(link)));
+    }
     for line in report.refused {
         println!("{line}");
     }

@@ -5,6 +5,7 @@ use crate::sandbox::network::Network;
 use crate::sandbox::served::{Served, read_with, write_with};
 use crate::sandbox::{Said, Sandbox, until};
 use std::fs;
+use std::process::Stdio;
 use std::time::Instant;
 
 /// Three daemons of machine 1, with keys and TLS, used from machine 0.
@@ -116,6 +117,61 @@ fn both_cables_carry_and_either_is_pulled_in_the_middle() {
     world.weft(&["fsck", "meta.db"]).ok();
     let said = world.weft(&["status", "meta.db"]).ok();
     assert!(said.contains("every file survives"), "{said}");
+}
+
+/// Members of a store of objects, all of machine 1: a client that knows one of them learns of both cables from rumours.
+#[test]
+fn objects_are_read_while_a_cable_of_their_members_is_pulled() {
+    let (sandbox, network) = (Sandbox::empty(), Network::of(1).with_second_cables());
+    (0..2).for_each(|cable| network.limit_cable(1, cable, 8 * MEGABYTE));
+    let weft = |machine, arguments: &[&str]| network.weft(&sandbox, machine, arguments);
+    let cluster_key = sandbox.path("all.key");
+    let at = |cable, number| format!("{}:{}", Network::address_of(1, cable), 7600 + number);
+    let mut daemons = Vec::new();
+    for number in 0..3 {
+        let [folder, key] = ["served", "key"].map(|what| sandbox.path(&format!("{what}{number}")));
+        fs::create_dir(&folder).expect("made");
+        let (listen, advertise) =
+            (format!("0.0.0.0:{}", 7600 + number), format!("{},{}", at(0, number), at(1, number)));
+        let arguments = ["node", "serve", &folder, "--listen", &listen, "--plain", "--key", &key];
+        let of_store = ["--cluster-key", &cluster_key, "--objects", "--advertise", &advertise];
+        let join = ["--join", &at(0, 0)];
+        let join = if number == 0 { &[][..] } else { &join };
+        daemons.push(Served::of(weft(1, &[&arguments, &of_store[..], join].concat())));
+    }
+    let from = format!("{},{}", at(0, 0), at(1, 0));
+    let said = |arguments: &[&str]| -> Said {
+        let store = ["--from", &from, "--cluster-key", &cluster_key];
+        weft(0, &[arguments, &store].concat()).output().expect("weft runs").into()
+    };
+    let down_count = || {
+        let members: Vec<serde_json::Value> =
+            serde_json::from_str(&said(&["node", "list", "--json"]).ok()).expect("JSON");
+        let links = members.iter().flat_map(|member| member["links"].as_array().cloned().unwrap_or_default());
+        let states: Vec<bool> = links.map(|link| link["state"] == "down").collect();
+        (states.len() == 6).then(|| states.into_iter().filter(|is_down| *is_down).count())
+    };
+    until("all links are known", || down_count() == Some(0));
+    assert_eq!(said(&["node", "list"]).ok().matches(": link").count(), 6);
+    let content = content(12 * MEGABYTE);
+    fs::write(sandbox.path("file"), &content).expect("written");
+    fs::write(sandbox.path("less"), &content[..content.len() / 4]).expect("written");
+    said(&["object", "put", "file", "a", "--code", "rs:2+1"]).ok();
+    for cable in [0, 1] {
+        let before = network.moved_bytes(1, cable);
+        let got = format!("got{cable}");
+        let get = ["object", "get", "a", &got, "--from", &from, "--cluster-key", &cluster_key];
+        let get = weft(0, &get).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("weft runs");
+        until("it is under way", || network.moved_bytes(1, cable) > before + 2 * MEGABYTE);
+        network.set_cable(1, cable, false);
+        let output = get.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(fs::read(sandbox.path(&got)).expect("read") == content);
+        assert_eq!(down_count(), Some(3));
+        said(&["object", "put", "less", &format!("b{cable}"), "--code", "rs:2+1"]).ok();
+        network.set_cable(1, cable, true);
+        until("all links are up", || down_count() == Some(0));
+    }
 }
 
 #[test]
