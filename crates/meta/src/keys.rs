@@ -423,6 +423,16 @@ pub fn of_ino(table: Table, ino: Ino) -> Range<Vec<u8>> {
     within(join(table as u8, &[&ino.0.to_be_bytes()]))
 }
 
+/// A table, and the number after it.
+#[cfg(feature = "shared")]
+pub(crate) const DOMAIN_BYTES: usize = 9;
+
+/// What a key has in common with others: the names of a directory, for example, or the extents of a file.
+#[cfg(feature = "shared")]
+pub(crate) fn domain(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(DOMAIN_BYTES)]
+}
+
 /// The files that may have extents in `segment`.
 pub fn users_of(segment: SegmentId) -> Range<Vec<u8>> {
     within(join(Table::UsedBy as u8, &[&segment.to_bytes()]))

@@ -239,6 +239,12 @@ pub trait Kv: Send + Sync {
         0
     }
 
+    /// No key is in the store that has its first nine bytes in common with `key`, and nobody but this process makes one: an engine on a server
+    /// need not ask it for those that this process has not made.
+    fn note_empty(&self, key: &[u8]) {
+        let _ = key;
+    }
+
     /// Returns when everything committed before the call is durable. Concurrent calls share one physical flush.
     fn flush(&self) -> Result<(), KvError>;
 

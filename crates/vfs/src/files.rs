@@ -376,6 +376,12 @@ impl Files {
         self.table.lock().files.get(&ino).map(|entry| entry.file.clone())
     }
 
+    /// Is it known that the file has none of [`weft_meta::CAPABILITY_XATTR`]?
+    pub fn has_no_capability(&self, ino: Ino) -> bool {
+        let is_known = |file: &File| file.is_loaded.load(Ordering::Acquire) && !file.lock().has_capability;
+        self.peek(ino).is_some_and(|file| is_known(&file))
+    }
+
     /// Has any program of this process it open?
     pub fn is_open(&self, ino: Ino) -> bool {
         self.table.lock().files.get(&ino).is_some_and(|entry| entry.open_count > 0)

@@ -367,6 +367,10 @@ impl Volume {
             return Ok(policy_text(&self.store.policy(policy)?).into_bytes());
         }
         refuse_unenforced(name)?;
+        // The kernel asks before the first write to each file. Where several processes change the volume another may have set it.
+        if name == CAPABILITY_XATTR && !self.is_shared() && self.files.has_no_capability(ino) {
+            return Err(MetaError::NoAttribute.into());
+        }
         Ok(self.store.get_xattr(ino, name)?)
     }
 

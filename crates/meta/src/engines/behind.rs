@@ -650,6 +650,10 @@ impl Kv for Behind {
         Ok(Box::new(View::new(&self.engine)?))
     }
 
+    fn note_empty(&self, key: &[u8]) {
+        self.engine.below.note_empty(key);
+    }
+
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         self.engine.commit(batch, false)
     }

@@ -270,6 +270,12 @@ impl Kv for PostgresKv {
         Ok(Box::new(View::new(&self.engine)))
     }
 
+    fn note_empty(&self, key: &[u8]) {
+        if let Some(cache) = &self.engine.cache {
+            cache.begin_domain(key);
+        }
+    }
+
     fn commit(&self, batch: Batch) -> Result<(), KvError> {
         if batch.asks_nothing() {
             return Ok(());

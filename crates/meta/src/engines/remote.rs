@@ -3,6 +3,7 @@
 pub(super) mod backup;
 pub(super) mod cache;
 pub(super) mod failure;
+mod fresh;
 pub(super) mod note;
 pub(super) mod place;
 pub(super) mod process;

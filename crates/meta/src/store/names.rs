@@ -269,6 +269,10 @@ impl Guarded<'_> {
             return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
         }
         let cookie = self.store.allocate(Counter::Cookie, &self.store.cookies)?;
+        if new.kind == Kind::Directory {
+            // Nobody knows its number yet.
+            self.store.kv.note_empty(&Key::Dirent(ino, b"").encode());
+        }
         self.store.transact_by_key(|txn| {
             txn.fetch(&[Key::Inode(parent), Key::Dirent(parent, name)], &[])?;
             let directory = txn.live_directory(parent)?;

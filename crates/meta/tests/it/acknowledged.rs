@@ -10,7 +10,7 @@ use weft_format::Ino;
 use weft_format::records::{Kind, Timestamp};
 use weft_meta::conformance::{get, seed, set, when};
 use weft_meta::kv::{Batch, Kv, KvError};
-use weft_meta::{Access, MetaUrl, NewInode, Store};
+use weft_meta::{Access, MetaError, MetaUrl, NewInode, Store};
 
 pub fn at(text: &str) -> MetaUrl {
     MetaUrl::parse(text.as_ref()).expect("an address")
@@ -201,4 +201,39 @@ pub fn creates_share_commits(url: &MetaUrl, commits: impl Fn() -> u64) {
     for (number, ino) in made.into_iter().enumerate().step_by(100) {
         assert_eq!(other.lookup(Ino::ROOT, format!("f{number}").as_bytes()).unwrap().ino, ino);
     }
+}
+
+/// A directory that this owner has made is filled while there is no server: it need not be asked.
+pub fn fill_new_directories_alone<S>(
+    server: &mut S,
+    url: &MetaUrl,
+    kill: impl FnOnce(&mut S),
+    resume: impl FnOnce(&mut S),
+) {
+    crate::trees::format(url);
+    let store = Store::open(open(url, Access::Owner), &Env::system()).unwrap();
+    let now = Timestamp { seconds: 1, nanoseconds: 0 };
+    let inode = |kind| NewInode { kind, mode: 0o755, uid: 0, gid: 0, rdev: 0, symlink_target: Vec::new() };
+    let name = |number: u64| format!("f{number}").into_bytes();
+    let new = store.create(Ino::ROOT, b"new", &inode(Kind::Directory), now).unwrap().ino;
+    store.create(new, b"first", &inode(Kind::File), now).unwrap();
+    store.flush().unwrap();
+    kill(server);
+    for number in 0..100 {
+        assert!(matches!(store.lookup(new, &name(number)), Err(MetaError::NotFound)), "{number}");
+        let made = store.create(new, &name(number), &inode(Kind::File), now).unwrap().ino;
+        assert_eq!(store.lookup(new, &name(number)).unwrap().ino, made);
+        assert!(matches!(store.create(new, &name(number), &inode(Kind::File), now), Err(MetaError::Exists)));
+    }
+    resume(server);
+    store.flush().unwrap();
+    (0..100).step_by(3).for_each(|number| drop(store.unlink(new, &name(number), now).unwrap()));
+    assert!(matches!(store.create(new, &name(1), &inode(Kind::File), now), Err(MetaError::Exists)));
+    store.create(new, &name(0), &inode(Kind::File), now).unwrap();
+    store.flush().unwrap();
+    let other = Store::open(open(url, Access::Shared), &Env::system()).unwrap();
+    let listed = other.read_directory(new, 0, 1000).unwrap().entries.len();
+    // The first, those that were not removed, and one that was made again.
+    assert_eq!(listed, 1 + 66 + 1);
+    crate::trees::assert_sound(&other);
 }

@@ -2,7 +2,8 @@
 //! wrong address.
 
 use crate::acknowledged::{
-    Cutting, at, change_one_tree, count_by, counted, counter, creates_share_commits, open, refusal, work,
+    Cutting, at, change_one_tree, count_by, counted, counter, creates_share_commits, fill_new_directories_alone, open,
+    refusal, work,
 };
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -346,4 +347,11 @@ fn creates_of_an_owner_share_commits() {
         revision.flatten().and_then(|number| number.parse().ok()).expect("a revision")
     };
     creates_share_commits(&at(&cluster.url("weft")), commits);
+}
+
+#[test]
+fn an_owner_fills_a_new_directory_while_there_is_no_server() {
+    let mut cluster = servers::Etcd::start(1);
+    let url = at(&cluster.url("weft"));
+    fill_new_directories_alone(&mut cluster, &url, |cluster| cluster.kill(0), |cluster| cluster.resume(0));
 }

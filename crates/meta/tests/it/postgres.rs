@@ -1,7 +1,8 @@
 //! PostgreSQL, really: its end and return, its standby, lost answers, owners that were paused; and what is said of a wrong address.
 
 use crate::acknowledged::{
-    Cutting, Worker, at, change_one_tree, count_by, counted, counter, creates_share_commits, open, refusal, work,
+    Cutting, Worker, at, change_one_tree, count_by, counted, counter, creates_share_commits,
+    fill_new_directories_alone, open, refusal, work,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -278,4 +279,11 @@ fn creates_of_an_owner_share_commits() {
     let server = servers::Postgres::start();
     let commits = || server.psql("SELECT pg_current_xact_id()").trim().parse().expect("a number");
     creates_share_commits(&at(&server.url("weft")), commits);
+}
+
+#[test]
+fn an_owner_fills_a_new_directory_while_there_is_no_server() {
+    let mut server = servers::Postgres::start();
+    let url = at(&server.url("weft"));
+    fill_new_directories_alone(&mut server, &url, |server| server.kill(), |server| server.resume(&[]));
 }

@@ -12,15 +12,13 @@
 //! extents of a file. Domains share a few guards by chance: that costs a wait, and changes no answer.
 
 use crate::deltas::{Delta, Directory};
+use crate::keys::{DOMAIN_BYTES, domain};
 use crate::kv::{Batch, RangeCheck, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// How many guards a store has. A check of a range that is wider than a domain takes all of them.
 pub(super) const GUARDS: i32 = 256;
-/// A table, and the number after it.
-const DOMAIN_BYTES: usize = 9;
-
 /// Keys, and as many values.
 pub(super) type Columns = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 
@@ -169,10 +167,6 @@ impl Directories {
 struct Guards {
     shared: BTreeSet<i32>,
     alone: BTreeSet<i32>,
-}
-
-fn domain(key: &[u8]) -> &[u8] {
-    &key[..key.len().min(DOMAIN_BYTES)]
 }
 
 /// The guard of a key's domain.

@@ -7,9 +7,10 @@ use super::plan::GUARDS;
 use crate::deltas::Directory;
 
 /// The version of the tables.
-pub(super) const FORMAT_VERSION: i32 = 4;
+pub(super) const FORMAT_VERSION: i32 = 5;
 
-/// Makes the tables of a store in a schema that must not exist.
+/// Makes the tables of a store in a schema that must not exist. Attempts are found by their number first: a session has thousands of dead ones, until they
+/// are vacuumed.
 pub(super) fn create(schema: &str) -> String {
     let last = GUARDS - 1;
     format!(
@@ -28,7 +29,7 @@ pub(super) fn create(schema: &str) -> String {
          CREATE UNIQUE INDEX one_owner ON session (role) WHERE role = 2;
          CREATE TABLE attempt (
              session bigint NOT NULL REFERENCES session (id) ON DELETE CASCADE, number bigint NOT NULL,
-             given_up boolean NOT NULL DEFAULT false, PRIMARY KEY (session, number))
+             given_up boolean NOT NULL DEFAULT false, PRIMARY KEY (number, session))
              WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);"
     )
 }

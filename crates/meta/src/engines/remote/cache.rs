@@ -5,6 +5,7 @@
 //! here still holds when the server answers its next question.
 
 use super::failure::Failure;
+use super::fresh::Fresh;
 use crate::deltas::Delta;
 use crate::keys::SHARED;
 use crate::kv::Batch;
@@ -56,6 +57,7 @@ pub(in crate::engines) struct Quiet(u64);
 pub(in crate::engines) struct Cache {
     values: Values<Vec<u8>, Value, ByBytes>,
     buckets: Vec<Mutex<Bucket>>,
+    fresh: Mutex<Fresh>,
     /// Commits that began, and that ended.
     begun: AtomicU64,
     ended: AtomicU64,
@@ -82,9 +84,12 @@ fn is_own(key: &[u8]) -> bool {
     !SHARED.iter().any(|shared| key.starts_with(shared.prefix))
 }
 
+fn hash_of(key: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, key)
+}
+
 fn bucket_of(key: &[u8]) -> usize {
-    let hash = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, key);
-    (hash % BUCKETS as u64) as usize
+    (hash_of(key) % BUCKETS as u64) as usize
 }
 
 /// Commits a batch while what it changes is not cached.
@@ -117,6 +122,7 @@ impl Cache {
         Self {
             values: Values::with_weighter(ENTRIES, CAPACITY_BYTES, ByBytes),
             buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
+            fresh: Mutex::default(),
             begun: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         }
@@ -124,11 +130,23 @@ impl Cache {
 
     /// What there is at `key`, if that is known.
     pub fn get(&self, key: &[u8]) -> Option<(Option<Vec<u8>>, Seen)> {
-        let index = bucket_of(key);
+        let hash = hash_of(key);
+        let index = (hash % BUCKETS as u64) as usize;
         let bucket = self.buckets[index].lock();
-        let value = self.values.get(key)?;
+        let value = match self.values.get(key) {
+            Some(value) => value,
+            None if self.fresh.lock().lacks(key, hash) => None,
+            None => return None,
+        };
         (bucket.changing == 0)
             .then(|| (value.map(|value| value.to_vec()), Seen { bucket: index, version: bucket.version }))
+    }
+
+    /// No key of the domain of `key` is on the server.
+    pub fn begin_domain(&self, key: &[u8]) {
+        if is_own(key) {
+            self.fresh.lock().begin(key);
+        }
     }
 
     /// Does it still hold?
@@ -158,6 +176,9 @@ impl Cache {
     pub fn begin(&self, batch: &Batch) -> Changes {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let writes = batch.writes.iter().map(|(key, value)| (key.clone(), value.as_deref().map(Into::into)));
+        let mut fresh = self.fresh.lock();
+        batch.changed_keys().for_each(|key| fresh.note(key, hash_of(key)));
+        drop(fresh);
         let buckets = batch.changed_keys().map(|key| (bucket_of(key), None)).collect();
         let mut changes = Changes { writes: writes.collect(), deltas: Vec::new(), buckets };
         for (index, alone) in &mut changes.buckets {

@@ -94,3 +94,34 @@ fn deltas_are_added_to_what_is_known() {
     cache.end(changes, Outcome::Done);
     assert_eq!(value(&cache, KEY), Some(Some(Usage { inodes: 7, live_bytes: 0 }.encode())));
 }
+
+fn name(directory: u8, name: &str) -> Vec<u8> {
+    [&[crate::keys::Table::Dirent as u8, 0, 0, 0, 0, 0, 0, 0, directory], name.as_bytes()].concat()
+}
+
+#[test]
+fn of_a_new_directory_the_names_that_were_not_made_are_known_to_be_absent() {
+    let cache = Cache::new();
+    assert_eq!(value(&cache, &name(7, "a")), None);
+    cache.begin_domain(&name(7, ""));
+    assert_eq!(value(&cache, &name(7, "a")), Some(None));
+    assert_eq!(value(&cache, &name(8, "a")), None, "another directory");
+    let (_, seen) = cache.get(&name(7, "a")).expect("known");
+    for outcome in [Outcome::NotDone, Outcome::Done] {
+        let changes = cache.begin(&set(&name(7, "a"), b"1"));
+        assert_eq!(value(&cache, &name(7, "a")), None, "not while it is changed");
+        assert!(!cache.holds(&seen));
+        cache.end(changes, outcome);
+    }
+    assert_eq!(value(&cache, &name(7, "a")), Some(Some(b"1".to_vec())));
+    // Once it was to be made it may be there, whatever is remembered.
+    cache.doubt(&[name(7, "a")]);
+    assert_eq!((value(&cache, &name(7, "a")), value(&cache, &name(7, "b"))), (None, Some(None)));
+    let unknown = cache.begin(&set(&name(7, "c"), b"1"));
+    cache.end(unknown, Outcome::Unknown);
+    assert_eq!(value(&cache, &name(7, "c")), None);
+    // Keys that others make are never known so.
+    let shared = [SHARED[0].prefix, &[0; 9]].concat();
+    cache.begin_domain(&shared);
+    assert_eq!(value(&cache, &shared), None);
+}
