@@ -25,6 +25,9 @@ pub(super) const MAX_FILE_BYTES: u64 = i64::MAX as u64;
 /// Extents and pages beyond a new size that go with a commit. A commit is not meant to shrink a file: truncate does.
 const SHRUNK_PAIRS: usize = 64;
 
+/// Read at once before a commit: the inodes of as many files as one transaction has, about.
+const FETCHED_KEYS: usize = 100;
+
 /// The new segments of one operation.
 pub(super) struct NewSegments<'a> {
     pub(super) records: BTreeMap<SegmentId, &'a SegmentRecord>,
@@ -210,6 +213,7 @@ fn commit_step(
 ) -> Result<bool, MetaError> {
     let mut changes = Changes::default();
     let mut room = true;
+    fetch_files(txn, &files[cursor.files..])?;
     while room && let Some(file) = files.get(cursor.files) {
         if let Some(mut attributes) = txn.find_inode(file.ino)? {
             room = commit_file(txn, segments, file, &mut attributes, cursor, &mut changes)?;
@@ -226,6 +230,18 @@ fn commit_step(
     }
     let Cursor { finished, used, .. } = cursor;
     segments.finish(txn, finished, used, now_ms)
+}
+
+/// Brings what of these files is read by key in one go: all of it, where they are few.
+fn fetch_files(txn: &mut Txn<'_>, files: &[FileCommit]) -> Result<(), MetaError> {
+    let keys = files.iter().flat_map(|file| {
+        // What others have journaled is laid under what comes.
+        let pages = if file.is_shared() { &file.journal[..] } else { &[] };
+        let pages = pages.iter().map(|page| Key::Journal(file.ino, page.page));
+        std::iter::once(Key::Inode(file.ino)).chain(pages)
+    });
+    let keys: Vec<Key<'_>> = keys.take(FETCHED_KEYS).collect();
+    if keys.len() < 2 { Ok(()) } else { txn.fetch(&keys, &[]) }
 }
 
 /// Commits one file, or as much as there is room for: true if all of it.
