@@ -269,8 +269,9 @@ impl Guarded<'_> {
             return Err(MetaError::Invalid { what: "a symbolic link's target has 1 to 4095 bytes" });
         }
         let cookie = self.store.allocate(Counter::Cookie, &self.store.cookies)?;
+        // Nobody knows its number yet.
+        self.store.kv.note_empty(&Key::Xattr(ino, b"").encode());
         if new.kind == Kind::Directory {
-            // Nobody knows its number yet.
             self.store.kv.note_empty(&Key::Dirent(ino, b"").encode());
         }
         self.store.transact_by_key(|txn| {

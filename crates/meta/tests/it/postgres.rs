@@ -218,7 +218,7 @@ fn a_wrong_address_is_told_in_one_sentence() {
     assert!(user.contains("stranger") && user.contains("pg_hba.conf"), "{user}");
     server.psql_at("weft", "UPDATE weft.store SET format = 7");
     assert_eq!(refusal(&url), format!("{url} has metadata format 7, and this program knows 5; use a newer weft"));
-    server.psql_at("weft", "UPDATE weft.store SET format = 4");
+    server.psql_at("weft", "UPDATE weft.store SET format = 5");
     let refused = Store::open(open(&at(&url), Access::Shared), &Env::system());
     assert!(refused.is_err_and(|error| error.to_string().contains("holds no volume")));
     at(&url).remove().unwrap();

@@ -1,59 +1,73 @@
 //! Which keys cannot be on the server: in a domain that was empty when this process began to make its keys, those that it has not made.
 //!
-//! A new directory is such a domain. Each create asks twice whether there is the name, and of a new directory the owner knows that without
-//! the server.
+//! The names of a new directory are such a domain, and the extended attributes of a new file. Each create asks twice whether there is the name,
+//! and each open whether there are capabilities; where the domain is new the owner knows it without the server.
 
-use crate::keys::domain;
+use crate::keys::{DOMAIN_BYTES, domain};
 use std::collections::{HashMap, HashSet};
 
-/// Keys and domains that are noted, of some ten bytes each. Beyond that all of it is forgotten, and the server is asked.
-const NOTED_MAX: usize = 2_000_000;
+/// Domains and keys that are noted, of some thirty bytes each. When there are half as many, those are kept that are noted in from then on, and the
+/// others until there are half as many again.
+const NOTED_MAX: usize = 1_000_000;
 
-/// Domains that were empty, each with the hashes of the keys that were made there since, or may have been.
+/// The hashes of the keys that were made in a domain, or may have been.
+type Made = Option<Box<HashSet<u64>>>;
+type Domains = HashMap<[u8; DOMAIN_BYTES], Made>;
+
+/// Domains that were empty.
 #[derive(Default)]
 pub(super) struct Fresh {
-    domains: HashMap<Vec<u8>, HashSet<u64>>,
+    recent: Domains,
+    older: Domains,
+    /// Domains and keys among the recent.
     count: usize,
+}
+
+fn of(key: &[u8]) -> Option<[u8; DOMAIN_BYTES]> {
+    domain(key).try_into().ok()
+}
+
+fn noted(made: &Made) -> usize {
+    1 + made.as_ref().map_or(0, |made| made.len())
 }
 
 impl Fresh {
     /// No key of the domain of `key` is on the server, and nobody but this process makes one.
     pub fn begin(&mut self, key: &[u8]) {
-        self.domains.insert(domain(key).to_vec(), HashSet::new());
-        self.add(1);
+        if let Some(domain) = of(key) {
+            self.keep(domain, None);
+        }
     }
 
     /// A key with this hash may be there from now on.
     pub fn note(&mut self, key: &[u8], hash: u64) {
-        if let Some(made) = self.domains.get_mut(domain(key))
-            && made.insert(hash)
-        {
-            self.add(1);
+        let Some(domain) = of(key) else { return };
+        let recent = self.recent.remove(&domain).inspect(|made| self.count -= noted(made));
+        if let Some(mut made) = recent.or_else(|| self.older.remove(&domain)) {
+            made.get_or_insert_default().insert(hash);
+            self.keep(domain, made);
         }
     }
 
     /// Is the key with this hash certainly not there?
     pub fn lacks(&self, key: &[u8], hash: u64) -> bool {
-        self.domains.get(domain(key)).is_some_and(|made| !made.contains(&hash))
+        let domain = of(key);
+        let made = domain.and_then(|domain| self.recent.get(&domain).or_else(|| self.older.get(&domain)));
+        made.is_some_and(|made| made.as_ref().is_none_or(|made| !made.contains(&hash)))
     }
 
-    fn add(&mut self, count: usize) {
-        self.count += count;
-        if self.count > NOTED_MAX {
-            *self = Self::default();
+    fn keep(&mut self, domain: [u8; DOMAIN_BYTES], made: Made) {
+        if noted(&made) > NOTED_MAX / 2 {
+            return;
+        }
+        self.count += noted(&made);
+        self.recent.insert(domain, made);
+        if self.count > NOTED_MAX / 2 {
+            (self.older, self.count) = (std::mem::take(&mut self.recent), 0);
         }
     }
 }
 
 #[cfg(test)]
-#[test]
-fn what_is_too_much_is_forgotten() {
-    let key = [3; 12];
-    let mut fresh = Fresh::default();
-    fresh.begin(&key);
-    assert!(fresh.lacks(&key, 1) && !fresh.lacks(&[4; 12], 1));
-    (1..NOTED_MAX as u64).for_each(|hash| fresh.note(&key, hash));
-    assert!(!fresh.lacks(&key, 1) && fresh.lacks(&key, 0));
-    fresh.note(&key, 0);
-    assert!(!fresh.lacks(&key, NOTED_MAX as u64), "nothing is known any more");
-}
+#[path = "fresh_tests.rs"]
+mod tests;
