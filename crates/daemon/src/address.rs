@@ -47,6 +47,12 @@ impl DaemonUrl {
         })
     }
 
+    /// As others say that a daemon is reached; `None`: it is no such address, or it names a file of this machine, of which they cannot know.
+    #[must_use]
+    pub fn of_rumour(text: &str) -> Option<Self> {
+        text.parse::<Self>().ok().filter(|url| !matches!(url.tls, Some(Trust::Authority(_))))
+    }
+
     /// What `weft://` or, with `tls`, `weft+tls://` is followed by. A slash at the end does no harm, and what follows `#` is a
     /// mark that only tells addresses apart.
     fn read(tls: bool, rest: &str) -> Option<Self> {

@@ -53,3 +53,13 @@ fn a_daemons_address_says_what_is_trusted() {
         assert_eq!(former, url, "a mark leads to the same place");
     }
 }
+
+#[test]
+fn a_rumour_names_no_file_of_this_machine() {
+    for text in ["weft://nas:7600", "weft+tls://nas:7600"] {
+        assert_eq!(DaemonUrl::of_rumour(text).expect("an address").to_string(), text);
+    }
+    for text in ["weft+tls://nas:7600/ca:/dev/zero", "nas", ""] {
+        assert!(DaemonUrl::of_rumour(text).is_none(), "{text}");
+    }
+}

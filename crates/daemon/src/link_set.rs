@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use weft_env::Env;
 use weft_nodes::error::{NodeError, NodeErrorKind};
-use weft_nodes::node::{LinkReport, LinkState};
+use weft_nodes::node::{LinkReport, LinkState, NodeIdentity};
 
 /// How soon a request that waits for a probe or for its turn looks again, if nothing wakes it.
 const LOOK: Duration = Duration::from_millis(50);
@@ -382,11 +382,12 @@ impl LinkSet {
 /// The address cannot be used.
 pub async fn links(
     url: &DaemonUrl,
+    identity: Option<NodeIdentity>,
     further: &[String],
     key: Option<Key>,
     env: &Env,
 ) -> Result<Vec<LinkReport>, NodeError> {
-    let node = DaemonNode::open_unidentified(url, &url.to_string(), None, key, env)?;
+    let node = DaemonNode::open_unidentified(url, &url.to_string(), identity, key, env)?;
     Ok(LinkSet::with_further(node, further, &Arc::default()).probed().await)
 }
 

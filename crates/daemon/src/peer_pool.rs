@@ -35,7 +35,7 @@ impl PeerPool {
             peer.hear_of(further);
             return Some(Arc::clone(peer));
         }
-        let url: DaemonUrl = address.parse().ok()?;
+        let url = DaemonUrl::of_rumour(address)?;
         let peer = LinkSet::with_further(self.made(&url, address)?, further, &self.loads);
         open.insert(address.to_owned(), Arc::clone(&peer));
         Some(peer)

@@ -12,6 +12,7 @@ use weft_cluster::gossip::Heard;
 pub use weft_cluster::gossip::{Facts, Liveness};
 use weft_daemon::DaemonUrl;
 use weft_env::Env;
+use weft_format::NodeIdentity;
 use weft_nodes::NodeError;
 
 /// A daemon of a cluster.
@@ -55,9 +56,15 @@ pub async fn cluster_report(
     let key = access.map(|access| access.key);
     let mut looked = JoinSet::new();
     for (at, member) in report.members.iter().enumerate().filter(|(_, member)| !member.facts.further.is_empty()) {
-        let Ok(url) = member.facts.address.parse::<DaemonUrl>() else { continue };
-        let (further, key, env) = (member.facts.further.clone(), key.clone(), env.clone());
-        looked.spawn(async move { (at, weft_daemon::links(&url, &further, key, &env).await.unwrap_or_default()) });
+        let Facts { address, volume, node, further, .. } = &member.facts;
+        let Some(url) = DaemonUrl::of_rumour(address) else { continue };
+        // One that belongs to no volume yet has none.
+        let identity = volume.parse().ok().zip(node.parse().ok()).map(|(volume, node)| NodeIdentity { volume, node });
+        let (further, key, env) = (further.clone(), key.clone(), env.clone());
+        looked.spawn(async move {
+            let links = weft_daemon::links(&url, identity, &further, key, &env).await;
+            (at, links.unwrap_or_default())
+        });
     }
     for (at, links) in looked.join_all().await {
         report.members[at].links = links.into_iter().map(LinkLine::of).collect();

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use weft_cluster::gossip::{Facts, Liveness};
-use weft_daemon::{Cables, Counter, Daemon, DaemonNode, Grant, Key, LinkedNode, ObjectHost};
+use weft_daemon::{Cables, Counter, Daemon, DaemonNode, DaemonUrl, Grant, Key, LinkedNode, ObjectHost};
 use weft_env::Env;
 use weft_format::records::ObjectId;
 use weft_format::{NodeId, NodeIdentity, ShardKey, VolumeId};
@@ -60,7 +60,7 @@ impl Asked {
         cables: &Cables,
         env: &Env,
     ) -> Option<Arc<Self>> {
-        let url = facts.address.parse().ok()?;
+        let url = DaemonUrl::of_rumour(&facts.address)?;
         let node = DaemonNode::open(&url, &facts.address, identity, Some(access.key.clone()), env).ok()?;
         let node = LinkedNode::new(node.with_grant(access.grant.clone()), &facts.further, cables);
         Some(Arc::new(Self(node, facts.address.clone())))

@@ -52,15 +52,6 @@ pub fn closest(view: &View, hash: u64, width: usize) -> Closest {
     placed.map_or_else(Closest::default, |placed| Closest { nodes: placed.nodes, alternates: placed.alternates })
 }
 
-/// At how many members of `members` the record of each object is, whatever its code: three, so that two may be away and a name that they do not have is known to be
-/// free. With fewer than five members objects are to be put all the same while two are away.
-pub(crate) fn records_min(members: usize) -> usize {
-    match members {
-        0..5 => members.min(2),
-        _ => 3,
-    }
-}
-
 #[cfg(test)]
 #[path = "closest_tests.rs"]
 mod tests;

@@ -102,21 +102,17 @@ pub enum ObjectError {
     },
     /// The record was stored at too few members, after all shards.
     #[error(
-        "{name} may be stored as version {version} or not: {took} members took its record, {records_min} must; they keep {kept} shards of a segment, {kept_least} are needed ({why}); look with `weft object stat`, or put it again with --replace"
+        "{name} may be stored as version {version} or not: members that took its record keep {kept} shards of a segment, and {needed} are needed ({why}); look with `weft object stat`, or put it again with --replace"
     )]
     NotCommitted {
         /// The object.
         name: String,
         /// The version.
         version: String,
-        /// Members that took the record, ...
-        took: usize,
-        /// ... and how many must.
-        records_min: usize,
-        /// Shards of a segment that they keep, ...
+        /// Shards of a segment at members that took the record.
         kept: usize,
-        /// ... and how many must be.
-        kept_least: usize,
+        /// How many must be.
+        needed: usize,
         /// What one of the others said.
         why: String,
     },

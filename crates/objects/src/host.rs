@@ -1,6 +1,6 @@
 //! A member's own place: its node, with a note of all that is stored there, and the answers to what others ask.
 
-use crate::closest::{closest, records_min};
+use crate::closest::closest;
 use crate::index::Index;
 use crate::question::{Answer, Question};
 use crate::tree::{Leaf, branch};
@@ -260,9 +260,8 @@ impl Host {
     /// The newest versions of names that are to lie both here and at another member.
     pub(crate) fn shared_with(&self, view: &View, other: weft_format::NodeId) -> Vec<Leaf> {
         let index = self.index.read();
-        let records_min = records_min(view.members.len());
         let is_shared = |(leaf, width): &(Leaf, u16)| {
-            let nodes = closest(view, leaf.hash, usize::from(*width).max(records_min)).nodes;
+            let nodes = closest(view, leaf.hash, usize::from(*width)).nodes;
             nodes.contains(&other) && nodes.contains(&self.identity.node)
         };
         index.leaves().filter(is_shared).map(|(leaf, _)| leaf).collect()

@@ -6,7 +6,6 @@ mod list;
 mod put;
 mod remove;
 
-use crate::closest;
 use crate::error::ObjectError;
 use crate::question::{Answer, Question};
 use async_trait::async_trait;
@@ -21,6 +20,7 @@ use weft_format::{NodeId, VolumeId};
 use weft_nodes::{Node, NodeError};
 use weft_transfer::{Fleet, Settings, Transfer};
 
+use find::RECORDS_MIN;
 pub use get::Got;
 pub use list::Listing;
 use put::SEGMENT_BYTES;
@@ -135,12 +135,6 @@ impl ObjectStore {
         Membership::new(self.members.values().map(living), PlacementRule::default()).view()
     }
 
-    /// This many members have the record of each object that was put with success, whatever its code: where fewer are silent, one of the
-    /// others knows the name.
-    fn records_min(&self) -> usize {
-        closest::records_min(self.members.len())
-    }
-
     pub(crate) fn transfer(&self) -> &Transfer {
         &self.transfer
     }
@@ -208,10 +202,10 @@ impl Code {
         Ok(Self { spec: code.spec().to_owned(), n: shape.n, enough: shape.n - shape.tolerance })
     }
 
-    /// This many shards are at members that have the record before a put is answered: they suffice to decode, and one member's record can be
-    /// lost at once, where the code allows for any loss.
-    fn kept(&self) -> usize {
-        self.enough.max(2.min(self.n))
+    /// This many members have the record before a put is answered: their shards suffice to decode, and one member's record can be lost at once,
+    /// where the code allows for any loss.
+    fn records(&self) -> usize {
+        self.enough.max(RECORDS_MIN.min(self.n))
     }
 
     /// This many shards are durable before a put is answered: one can be lost at once, where the code allows for any.

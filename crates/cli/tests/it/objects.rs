@@ -157,7 +157,7 @@ fn fifteen_daemons_serve_fifty_clients_at_once_while_three_are_killed() {
     });
     // Two members that make them at once may give the one free member a shard each.
     until("what can be made is made", || store.shards("run/1.root") >= 12);
-    // New objects are stored with the shards that there are members for. Of another with this name the three closest members could know, which may
+    // New objects are stored with the shards that there are members for. Of another with this name the two closest members could know, which may
     // be gone.
     let said = store.object(&["put", "file", "run/2.root", "--replace"]).ok();
     assert!(said.contains("2 of them could not be stored") || said.contains("4 of them could not be stored"), "{said}");

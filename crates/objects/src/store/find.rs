@@ -26,6 +26,10 @@ const LATE_ROUNDS: u32 = 4;
 /// The same of a record, which may be long.
 const RECORD_DEADLINE: Duration = Duration::from_secs(60);
 
+/// An object that was put with success, or removed, has its record at this many members at least, unless its code has one shard only: where
+/// fewer are silent, one of the others knows the name.
+pub(super) const RECORDS_MIN: usize = 2;
+
 /// This many members are asked first: more than a common code has shards, so that what lies at alternates is found, too.
 const FIRST_ASKED: usize = 24;
 
@@ -172,7 +176,7 @@ impl ObjectStore {
 
     /// The newest version, if that has contents.
     pub(crate) async fn newest(&self, name: &str) -> Result<(ObjectRecord, Vec<Version>, Findings), ObjectError> {
-        let (mut found, mut findings) = self.look(name, 1, Some(self.records_min())).await?;
+        let (mut found, mut findings) = self.look(name, 1, Some(RECORDS_MIN)).await?;
         if let Some(newest) = found.first() {
             let mut record = self.record(name, newest).await?;
             // How many members are close depends on the code. Of those that were not asked yet one may have a newer version.
@@ -186,7 +190,7 @@ impl ObjectStore {
                 return Ok((record, found, findings));
             }
         }
-        let is_hidden = found.is_empty() && self.may_hide(name_hash(name), &findings, self.records_min());
+        let is_hidden = found.is_empty() && self.may_hide(name_hash(name), &findings, RECORDS_MIN);
         Err(self.absent(name, is_hidden, &findings))
     }
 
@@ -203,9 +207,9 @@ impl ObjectStore {
     /// may know it as well. An object of another code may have fewer records, but after two rounds of keepers those closest to the name have
     /// one.
     pub(crate) fn may_hide(&self, hash: u64, findings: &Findings, records: usize) -> bool {
-        let closest = closest(&self.everyone(), hash, self.records_min()).nodes;
+        let closest = closest(&self.everyone(), hash, RECORDS_MIN).nodes;
         let is_silent = |node: &NodeId| findings.silent.contains_key(node);
-        findings.silent.len() >= records || (closest.len() == self.records_min() && closest.iter().all(is_silent))
+        findings.silent.len() >= records || (closest.len() == RECORDS_MIN && closest.iter().all(is_silent))
     }
 
     /// Is a late member there, by rumour?

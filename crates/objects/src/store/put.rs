@@ -61,8 +61,7 @@ impl ObjectStore {
         let PutRequest { name, code: spec, replace } = request;
         check_object_name(name)?;
         let (code, hash) = (Code::parse(spec)?, name_hash(name));
-        let (kept_least, records_min) = (code.kept(), self.records_min());
-        let records = kept_least.max(records_min);
+        let records = code.records();
         let (found, findings) = self.look(name, code.n, (!replace).then_some(records)).await?;
         if let Some(newest) = found.first().filter(|_| !replace) {
             let is_removed = self.record(name, newest).await?.contents().is_none();
@@ -76,10 +75,9 @@ impl ObjectStore {
         }
         drop(findings);
         let places = closest(&self.view, hash, code.n);
-        let of_shards = (places.nodes.len(), code.least());
-        let of_record = (places.all().count(), records_min);
-        if let Some((there, needed)) = [of_shards, of_record].into_iter().find(|(there, needed)| there < needed) {
-            let (name, code) = (name.clone(), code.spec);
+        if places.nodes.len() < code.least() {
+            let (name, needed, there) = (name.clone(), code.least(), places.nodes.len());
+            let code = code.spec;
             return Err(ObjectError::TooFewMembers { name, code, needed, there });
         }
         let newest = found.first().map(|version| version.stamp);
@@ -107,26 +105,17 @@ impl ObjectStore {
                 false => Vec::new(),
             })
             .collect();
-        let others: Vec<NodeId> = places.all().filter(|node| !holders.contains(node)).collect();
-        let (mut accepted, mut why) = self.put_record(&record, hash, holders).await;
-        for node in others {
-            if accepted.len() >= records_min {
-                break;
-            }
-            let (more, error) = self.put_record(&record, hash, BTreeSet::from([node])).await;
-            why = if more.is_empty() { error } else { why };
-            accepted.extend(more);
-        }
+        let (accepted, why) = self.put_record(&record, hash, holders).await;
         let kept = match has_planted(Planted::MembersCounted) {
             true => accepted.len(),
-            false => self.kept_at(&accepted, hash, &record, kept_least).await.unwrap_or(accepted.len()),
+            false => self.kept_at(&accepted, hash, &record, records).await.unwrap_or(accepted.len()),
         };
         let is_told_early = has_planted(Planted::PutToldEarly) && !accepted.is_empty();
-        let took = accepted.len();
-        if (kept < kept_least || took < records_min) && !is_told_early {
+        if kept < records && !is_told_early {
             let (name, version) = (name.clone(), stamp.to_string());
-            let why = if took >= records { "others have lost what they stored, or do not say".into() } else { why };
-            return Err(ObjectError::NotCommitted { name, version, took, records_min, kept, kept_least, why });
+            let was_taken = accepted.len() >= records;
+            let why = if was_taken { "others have lost what they stored, or do not say".into() } else { why };
+            return Err(ObjectError::NotCommitted { name, version, kept, needed: records, why });
         }
         let contents = record.contents().map_or(&[][..], |contents| &contents.alternates);
         let missing = contents.iter().filter(|alternate| alternate.node.is_none()).count();

@@ -17,14 +17,14 @@ impl ObjectStore {
         let hash = name_hash(name);
         let stamp = self.version_after(Some(newest.stamp));
         let record = ObjectRecord { name: name.to_owned(), stamp, width: newest.width, state: ObjectState::Removed };
-        let width = usize::from(newest.width).max(self.records_min());
+        let width = usize::from(newest.width);
         // Those that a reader asks first, but for members that are away and not yet known to be.
         let near = closest(&self.view, hash, width);
         let near: BTreeSet<NodeId> =
             near.all().filter(|node| findings.answers.contains_key(node)).take(width).collect();
         let nodes: BTreeSet<NodeId> = Self::holders(&findings).union(&near).copied().collect();
         // One of them may be lost at once, where there is to be more than one.
-        let needed = (near.len() / 2 + 1).max(2.min(newest.width.into()));
+        let needed = (near.len() / 2 + 1).max(width.min(2));
         let (accepted, why) = self.put_record(&record, hash, nodes).await;
         match accepted.intersection(&near).count() {
             accepted if accepted >= needed => Ok(stamp),

@@ -175,7 +175,7 @@ async fn a_put_counts_shards_that_are_there_not_members_that_took_the_record() {
         let (put, ()) = tokio::join!(put, losing);
         match lost {
             2 => assert!(put.is_ok(), "{put:?}"),
-            _ => assert!(matches!(put, Err(ObjectError::NotCommitted { kept: 3, kept_least: 4, .. })), "{put:?}"),
+            _ => assert!(matches!(put, Err(ObjectError::NotCommitted { kept: 3, needed: 4, .. })), "{put:?}"),
         }
     }
 }

@@ -34,7 +34,9 @@ fn noted(made: &Made) -> usize {
 impl Fresh {
     /// No key of the domain of `key` is on the server, and nobody but this process makes one.
     pub fn begin(&mut self, key: &[u8]) {
-        if let Some(domain) = of(key) {
+        let Some(domain) = of(key) else { return };
+        // One that was begun before is not new: nothing is known of it.
+        if self.take(domain).is_none() {
             self.keep(domain, None);
         }
     }
@@ -42,8 +44,7 @@ impl Fresh {
     /// A key with this hash may be there from now on.
     pub fn note(&mut self, key: &[u8], hash: u64) {
         let Some(domain) = of(key) else { return };
-        let recent = self.recent.remove(&domain).inspect(|made| self.count -= noted(made));
-        if let Some(mut made) = recent.or_else(|| self.older.remove(&domain)) {
+        if let Some(mut made) = self.take(domain) {
             made.get_or_insert_default().insert(hash);
             self.keep(domain, made);
         }
@@ -54,6 +55,11 @@ impl Fresh {
         let domain = of(key);
         let made = domain.and_then(|domain| self.recent.get(&domain).or_else(|| self.older.get(&domain)));
         made.is_some_and(|made| made.as_ref().is_none_or(|made| !made.contains(&hash)))
+    }
+
+    fn take(&mut self, domain: [u8; DOMAIN_BYTES]) -> Option<Made> {
+        let recent = self.recent.remove(&domain).inspect(|made| self.count -= noted(made));
+        recent.or_else(|| self.older.remove(&domain))
     }
 
     fn keep(&mut self, domain: [u8; DOMAIN_BYTES], made: Made) {

@@ -35,3 +35,12 @@ fn a_domain_of_too_many_keys_is_forgotten() {
     assert!(!fresh.lacks(&key(0), u64::MAX), "nothing is known of it any more");
     assert_eq!(fresh.count, 0);
 }
+
+#[test]
+fn a_domain_that_is_begun_twice_is_not_new() {
+    let mut fresh = Fresh::default();
+    fresh.begin(&key(0));
+    fresh.note(&key(0), 7);
+    fresh.begin(&key(0));
+    assert!(!fresh.lacks(&key(0), 7) && !fresh.lacks(&key(0), 8));
+}
