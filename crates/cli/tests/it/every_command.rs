@@ -11,11 +11,11 @@ enum Ends {
     Well,
     /// With a sentence that says this.
     Refused(&'static str),
-    /// When it is told to.
-    WhenTold,
+    /// When a signal asks for it.
+    AtSignal,
 }
 
-use Ends::{Refused, Well, WhenTold};
+use Ends::{AtSignal, Refused, Well};
 
 const USES: &[Use] = &[
     (&["status", "META"], Well),
@@ -46,7 +46,7 @@ const USES: &[Use] = &[
     (&["protect", "META"], Refused("server")),
     (&["session", "list", "META"], Well),
     (&["session", "evict", "META", "4711"], Refused("4711")),
-    (&["care", "META"], WhenTold),
+    (&["care", "META"], AtSignal),
     (&["care", "pause", "META"], Well),
     (&["care", "resume", "META"], Well),
     (&["care", "cancel", "META"], Well),
@@ -124,7 +124,7 @@ pub fn takes_a_url<S>(volume: &Served<S>, url: impl Fn(&str) -> String) {
                 let sentence = volume.weft(&arguments).sentence();
                 assert!(sentence.contains(why), "{arguments:?}: {sentence}");
             }
-            WhenTold => {
+            AtSignal => {
                 let _caring = crate::sandbox::caring::Caring::of(volume.command(&arguments));
                 crate::sandbox::until("it cares", || {
                     volume.weft(&["care", "status", &volume.url]).stdout.contains("cares for the volume")

@@ -51,7 +51,7 @@ impl Operation {
     }
 }
 
-/// May `read` have given this? What was made is told like a read: there was no object.
+/// May `read` have given this? A `Make` that succeeded has also read that there is no object.
 pub fn is_legal(all: &[Operation], read: &Operation, was: &Was) -> bool {
     let end = read.ended.unwrap_or(Duration::MAX);
     // Answered before the read began: what was over before such a one began is replaced.

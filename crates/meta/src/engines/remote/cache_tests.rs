@@ -114,7 +114,7 @@ fn of_a_new_directory_the_names_that_were_not_made_are_known_to_be_absent() {
         cache.end(changes, outcome);
     }
     assert_eq!(value(&cache, &name(7, "a")), Some(Some(b"1".to_vec())));
-    // Once it was to be made it may be there, whatever is remembered.
+    // Once it was to be made it may be there, also when its value is forgotten.
     cache.doubt(&[name(7, "a")]);
     assert_eq!((value(&cache, &name(7, "a")), value(&cache, &name(7, "b"))), (None, Some(None)));
     let unknown = cache.begin(&set(&name(7, "c"), b"1"));
