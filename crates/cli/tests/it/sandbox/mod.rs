@@ -92,7 +92,7 @@ impl Sandbox {
         self.root.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
-    /// A folder on a disk of its own, of so many MiB: of its room nobody else uses any.
+    /// A folder on a disk of its own with `mib` MiB: nobody else uses its room.
     pub fn disk(&self, name: &str, mib: usize) -> String {
         let path = self.path(name);
         std::fs::create_dir(&path).expect("made");

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 /// How many guards a store has. A check of a range that is wider than a domain takes all of them.
 pub(super) const GUARDS: i32 = 256;
+
 /// Keys, and as many values.
 pub(super) type Columns = (Vec<Vec<u8>>, Vec<Vec<u8>>);
 

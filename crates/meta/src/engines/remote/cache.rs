@@ -88,8 +88,12 @@ fn hash_of(key: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, key)
 }
 
+fn bucket_at(hash: u64) -> usize {
+    (hash % BUCKETS as u64) as usize
+}
+
 fn bucket_of(key: &[u8]) -> usize {
-    (hash_of(key) % BUCKETS as u64) as usize
+    bucket_at(hash_of(key))
 }
 
 /// Commits a batch while what it changes is not cached.
@@ -131,7 +135,7 @@ impl Cache {
     /// What there is at `key`, if that is known.
     pub fn get(&self, key: &[u8]) -> Option<(Option<Vec<u8>>, Seen)> {
         let hash = hash_of(key);
-        let index = (hash % BUCKETS as u64) as usize;
+        let index = bucket_at(hash);
         let bucket = self.buckets[index].lock();
         let value = match self.values.get(key) {
             Some(value) => value,
@@ -177,9 +181,13 @@ impl Cache {
         self.begun.fetch_add(1, Ordering::SeqCst);
         let writes = batch.writes.iter().map(|(key, value)| (key.clone(), value.as_deref().map(Into::into)));
         let mut fresh = self.fresh.lock();
-        batch.changed_keys().for_each(|key| fresh.note(key, hash_of(key)));
+        let bucket = |key: &Vec<u8>| {
+            let hash = hash_of(key);
+            fresh.note(key, hash);
+            (bucket_at(hash), None)
+        };
+        let buckets = batch.changed_keys().map(bucket).collect();
         drop(fresh);
-        let buckets = batch.changed_keys().map(|key| (bucket_of(key), None)).collect();
         let mut changes = Changes { writes: writes.collect(), deltas: Vec::new(), buckets };
         for (index, alone) in &mut changes.buckets {
             let mut bucket = self.buckets[*index].lock();
